@@ -1,0 +1,145 @@
+"""What ``spade-gym check`` prints: one block a file for people, one object a file for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spade_gym.cli.terminal import bold, visible, wrap
+
+if TYPE_CHECKING:
+    from spade_gym.validation.finding import Finding, Verdict
+
+_VALUE_CHARS = 300
+_SHOWN_ITEMS = 12
+
+#: What helps against a finding, by the first word of its check's name that is listed here.
+REMEDIES = {
+    "read": "Give a readable UTF-8 text file: a raw reply (.md, .txt), a program (.py) or a pool entry.",
+    "extract": "The reply must hold one complete program in a ```python fence (was it cut off by the token limit?).",
+    "syntax": "Fix the line that is named; the repairs that are known did not help.",
+    "contract": "Define one class named ...Env with reset(seed=None) and step(action).",
+    "load": "Run the program's module and constructor without arguments; it must not raise.",
+    "smoke": "reset must give (text, dict) and step (text, number, bool, bool, dict) for any text action.",
+    "determinism": "Draw all chance from random.Random(seed) made in reset; avoid time, hash() and set order.",
+    "shared_state": "Keep all state in self and make it anew in reset; no globals, class attributes or mutable defaults.",
+    "reward": "Keep every reward finite and the sum of a play's rewards within [0, 1]; pay nothing twice.",
+    "access": "Remove every use of files, network, processes, threads and environment variables.",
+    "trivial": "Make winning depend on the instance, so that no fixed or senseless action wins.",
+    "leak": "Do not show the answer, or a text that wins on many seeds, in the first observation.",
+    "termination": "End every play within max_turns: terminated on an outcome, truncated on the limit.",
+    "availability": "Never raise on an action: answer what is not understood with an observation and reward 0.",
+    "unwinnable": "Make sure an announced command can win, and add solution() to show it.",
+    "solution": "solution() must return the actions, one a line, that win the instance just reset.",
+    "eval": "Never pass the player's text to eval, exec or compile; parse it.",
+    "empty_answer": "Refuse an empty answer before comparing it.",
+    "schema": "Give every tool an OpenAI schema and a method tool_<name> with the same arguments.",
+    "criteria": "Each criterion must return a bool on the state at reset, and not be met already.",
+    "reset_gate": "Each criterion must return a bool on the state at reset, and not be met already.",
+    "timeout": "Make every reset and step answer within seconds.",
+    "internal": "Report this; the program was not judged.",
+}
+_DEFAULT_REMEDY = "Look at the evidence, change the program (or the request to the designer) and check again."
+
+
+def remedy_for(check: str) -> str:
+    """Return what to do about a failed check."""
+    if check in REMEDIES:
+        return REMEDIES[check]
+    return next((text for key, text in REMEDIES.items() if key in check or check in key), _DEFAULT_REMEDY)
+
+
+def describe(verdict: Verdict, *, columns: int) -> str:
+    """Lay out one verdict as a block of lines, harmless to a terminal.
+
+    Args:
+        verdict: The outcome of one file.
+        columns: Length of the longest line.
+    """
+    word = "accepted" if verdict.accepted else "REJECTED"
+    lines = [f"{bold(word)}  {visible(verdict.file, newlines=False)}"]
+    facts = [verdict.class_name, verdict.digest[:12], f"{verdict.seconds:.1f} s"]
+    lines.append(wrap("  ".join(fact for fact in facts if fact), columns=columns, indent="    "))
+    for label, names in (("repairs", verdict.repairs), ("adapters", verdict.adapters)):
+        if names:
+            lines.append(wrap(f"{label}: {', '.join(names)}", columns=columns, indent="    "))
+    for finding in verdict.failures:
+        lines.append(_finding(finding, "failed", columns))
+    for finding in verdict.warnings:
+        lines.append(_finding(finding, "note", columns))
+    remedies = dict.fromkeys(remedy_for(finding.check) for finding in verdict.failures)
+    if remedies:
+        lines.append("    what to do:")
+        lines.extend(wrap(f"- {text}", columns=columns, indent="      ") for text in remedies)
+    return "\n".join(lines)
+
+
+def summarise(verdicts: Sequence[Verdict]) -> str:
+    """Count the outcomes: ``3 files: 2 accepted, 1 rejected (1 determinism)``."""
+    rejected = [verdict for verdict in verdicts if not verdict.accepted]
+    files = "1 file" if len(verdicts) == 1 else f"{len(verdicts)} files"
+    text = f"{files}: {len(verdicts) - len(rejected)} accepted, {len(rejected)} rejected"
+    checks = Counter(verdict.failures[0].check for verdict in rejected if verdict.failures)
+    if checks:
+        text += f" ({', '.join(f'{count} {visible(check)}' for check, count in sorted(checks.items()))})"
+    return text
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as an object that JSON can hold, whatever its evidence is."""
+    return {
+        "file": verdict.file,
+        "accepted": verdict.accepted,
+        "digest": verdict.digest,
+        "class_name": verdict.class_name,
+        "repairs": list(verdict.repairs),
+        "adapters": list(verdict.adapters),
+        "failures": [_plain_finding(finding) for finding in verdict.failures],
+        "warnings": [_plain_finding(finding) for finding in verdict.warnings],
+        "seconds": round(verdict.seconds, 3),
+    }
+
+
+def dump(value: object) -> str:
+    """Write JSON in ASCII, so that nothing in it can act on a terminal; no ``NaN``."""
+    return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False)
+
+
+def _plain_finding(finding: Finding) -> dict[str, Any]:
+    return {"check": finding.check, "message": finding.message, "evidence": plain(finding.evidence)}
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what JSON can hold; non-finite numbers and foreign objects become texts."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _finding(finding: Finding, label: str, columns: int) -> str:
+    lines = [wrap(f"{label} {finding.check}: {finding.message}", columns=columns, indent="    ")]
+    lines.extend(
+        wrap(f"{key}: {_value(value)}", columns=columns, indent="        ") for key, value in finding.evidence.items()
+    )
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    """Show a piece of evidence on few lines: texts quoted, lists cut."""
+    if isinstance(value, list | tuple) and len(value) > _SHOWN_ITEMS:
+        shown = ", ".join(_value(item) for item in value[:_SHOWN_ITEMS])
+        return f"{shown}, ... ({len(value)} in all; --json shows them)"
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple | Mapping) for item in value):
+        return ", ".join(_value(item) for item in value)
+    text = json.dumps(plain(value), ensure_ascii=False) if not isinstance(value, str) else f'"{value}"'
+    text = visible(text, newlines=False)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}... ({len(text)} characters)"

@@ -1,0 +1,92 @@
+r"""Which text stands in the ``\boxed{…}`` of a message, and how is an action put into one?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_BOX = re.compile(r"\\boxed\s{0,8}\{")
+_THINK_TAG = re.compile(r"<(/?)think(?:ing)?>")
+
+
+class Box(NamedTuple):
+    """One balanced ``\\boxed{…}``: ``text[start:end]`` is all of it.
+
+    Attributes:
+        start: Index of the backslash.
+        end: Index after the closing brace.
+        content: The text between the braces, as it stands.
+    """
+
+    start: int
+    end: int
+    content: str
+
+
+def boxes(text: str) -> Iterator[Box]:
+    r"""Yield the balanced ``\boxed{…}`` of a text from left to right; a box inside a box is not yielded.
+
+    Takes time linear in the length of the text.
+    """
+    closers = _closing_braces(text)
+    position = 0
+    for match in _BOX.finditer(text):
+        closer = closers.get(match.end() - 1)
+        if match.start() < position or closer is None:
+            continue
+        position = closer + 1
+        yield Box(match.start(), position, text[match.end() : closer])
+
+
+def last_boxed(text: str) -> str | None:
+    r"""Return the content of the last balanced ``\boxed{…}`` outside think blocks, stripped, or ``None``.
+
+    An unclosed ``<think>`` reaches to the end; a ``</think>`` without its opening tag starts at the beginning.
+    A box that holds nothing but a box counts as the inner one.
+    """
+    content: str | None = None
+    for box in boxes(without_thoughts(text)):
+        content = box.content.strip()
+    while content is not None:
+        inner = next(boxes(content), None)
+        if inner is None or (inner.start, inner.end) != (0, len(content)):
+            break
+        content = inner.content.strip()
+    return content
+
+
+def box(text: str) -> str:
+    r"""Return ``\boxed{text}``; a text that already holds a balanced box outside think blocks is returned as it is."""
+    return text if last_boxed(text) is not None else f"\\boxed{{{text}}}"
+
+
+def without_thoughts(text: str) -> str:
+    """Return a text without its ``<think>…</think>`` blocks, closed or not."""
+    kept: list[str] = []
+    position, depth = 0, 0
+    for tag in _THINK_TAG.finditer(text):
+        if tag[1]:
+            if depth == 0:
+                kept.clear()
+            depth = 0
+            position = tag.end()
+        else:
+            if depth == 0:
+                kept.append(text[position : tag.start()])
+            depth = 1
+    if depth == 0:
+        kept.append(text[position:])
+    return "".join(kept)
+
+
+def _closing_braces(text: str) -> dict[int, int]:
+    """Return the index of the closing brace for the index of each opening brace that has one."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for match in re.finditer(r"[{}]", text):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif opened:
+            pairs[opened.pop()] = match.start()
+    return pairs

@@ -1,0 +1,104 @@
+"""The sandbox's vocabulary: how strongly a program is isolated, and what it may use.
+
+What the levels mean (``spade-gym doctor`` shows what is enforced here, found by probing a real worker):
+
+====  =====================================================================  =================================
+L3    bubblewrap namespaces (no file system but the standard library,        Linux with user namespaces
+      no network, no foreign processes) around everything of L2
+L2    no new privileges, no capabilities, Landlock, a seccomp allowlist,     Linux >= 5.13, no privilege needed
+      resource limits
+L1    a process of its own: resource limits, empty environment, closed       any POSIX system; only by name
+      descriptors, killed at its deadline. **It can read your files and use
+      the network.**
+L0    inside this process. **No protection at all**; for code you wrote.     everywhere; only by name
+====  =====================================================================  =================================
+
+What no level covers: a program decides its own rewards (that is what it is for), so a program can always
+lie about itself; side channels of the processor; bugs of the kernel.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+
+class Isolation(enum.IntEnum):
+    """How strongly a program is separated from this process, weakest first."""
+
+    L0 = 0
+    L1 = 1
+    L2 = 2
+    L3 = 3
+
+    @classmethod
+    def parse(cls, value: Isolation | int | str | None) -> Isolation | None:
+        """Read ``"L2"``, ``2`` or an ``Isolation``; ``None`` stands for the secure default (L3, else L2).
+
+        Raises:
+            ValueError: The value names no level.
+        """
+        if value is None or isinstance(value, cls):
+            return value
+        try:
+            return cls[value.upper()] if isinstance(value, str) else cls(value)
+        except (KeyError, ValueError):
+            raise ValueError(f"isolation must be one of L0, L1, L2, L3 or absent, got {value!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a program may use before it is stopped.
+
+    Attributes:
+        step_seconds: Wall-clock time of one ``step``.
+        load_seconds: Wall-clock time of loading a program, and of one ``reset`` (which runs the module anew).
+        cpu_seconds: Processor time of one worker; a worker that used it up is replaced and its plays replayed,
+            so an honest program never notices.
+        memory_bytes: Address space of one worker, the interpreter included.
+        text_chars: Length of one observation. A longer one is the program's fault.
+        action_chars: Length of one action. A longer one is refused with ``ValueError``.
+        turns: Steps of one episode, whatever the program says; truncation on reaching it.
+        abs_reward: Largest absolute reward of one step. A larger one is the program's fault.
+    """
+
+    step_seconds: float = 5.0
+    load_seconds: float = 10.0
+    cpu_seconds: int = 600
+    memory_bytes: int = 1 << 30
+    text_chars: int = 100_000
+    action_chars: int = 100_000
+    turns: int = 1_000
+    abs_reward: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that would disable a limit."""
+        for key in self.__slots__:
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ValueError(f"limit {key} must be a positive finite number, got {value!r}")
+        if self.memory_bytes < 128 << 20:
+            raise ValueError(f"limit memory_bytes must be at least 128 MiB (the interpreter's), got {self.memory_bytes}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Every source of chance and time that a program can reach, fixed.
+
+    In play the default holds for everybody, so a program behaves the same tomorrow. The determinism check
+    plays a program in two different worlds and rejects any difference.
+
+    Attributes:
+        hash_seed: ``PYTHONHASHSEED`` of the worker; decides the order of sets of texts.
+        clock: What ``time.time()`` starts from at a reset, in seconds; it advances by 1 ms a reading.
+        entropy: Seeds ``os.urandom``, ``secrets``, ``uuid4``, unseeded ``Random()`` and NumPy generators.
+        random_state: Mixed into the initial state of the global ``random`` (and NumPy) generators.
+        audit: Record every attempt of the program's own code at a file, the network, a process or the environment.
+    """
+
+    hash_seed: int = 0
+    clock: float = 1_700_000_000.0
+    entropy: int = 0
+    random_state: int = 0
+    audit: bool = False

@@ -1,0 +1,272 @@
+"""Runs one program: loads it, keeps its instances apart, and turns what it returns into plain rows.
+
+This is the code that stands next to the untrusted program, inside the worker (or inside this process at L0).
+A reset runs the module in a fresh namespace, so nothing survives from one episode to the next and instances
+share nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import sys
+import types
+from typing import Any
+
+from spade_gym.sandbox import adapt, savepoint
+from spade_gym.sandbox.audit import PROGRAM_FILE, AuditLog
+from spade_gym.sandbox.base import World
+from spade_gym.sandbox.conversion import BadResult, safe_repr, to_plain
+from spade_gym.sandbox.tool_use import ToolUseBaseEnv
+from spade_gym.sandbox.world import Stage, Universe
+
+MODULE_NAME = "spade_program"
+_MAX_SAVE_POINTS = 256
+
+#: slot, failed, observation or error, reward, terminated, truncated, info
+Row = tuple[int, bool, str, float, bool, bool, dict[str, Any]]
+_NO_INFO: dict[str, Any] = {}
+
+
+class Instance:
+    """One running environment of the program."""
+
+    __slots__ = ("environment", "module", "step", "universe")
+
+    def __init__(self, environment: Any, module: dict[str, Any], universe: Universe) -> None:
+        self.environment = environment
+        self.module = module
+        self.universe = universe
+        self.step: Any = environment.step
+
+
+class Harness:
+    """The operations that a session may ask for, over one program.
+
+    Args:
+        stage: Holder of the active universe (its patches are installed by the caller).
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._instances: dict[int, Instance] = {}
+        self._notes: dict[str, None] = {}
+        self._told = 0
+        self._save_points: dict[int, tuple[int, Instance, savepoint.State, tuple[Any, ...]]] = {}
+        self._num_save_points = 0
+        self._audit = AuditLog()
+
+    def new_adapters(self) -> list[str]:
+        """Names of adapters that came into use since the last call."""
+        if len(self._notes) == self._told:
+            return []
+        names = list(self._notes)[self._told :]
+        self._told = len(self._notes)
+        return names
+
+    def _note(self, name: str) -> None:
+        self._notes[name] = None
+
+    # ---- loading
+
+    def load(
+        self, source: str, class_name: str, arguments: dict[str, Any], world: dict[str, Any], text_chars: int
+    ) -> dict[str, Any]:
+        """Compile the program, make one instance with seed 0 and describe it.
+
+        Raises:
+            Exception: Whatever the program raises; :func:`describe` turns it into text.
+        """
+        self._world = World(**world)
+        self._class_name = class_name
+        self._arguments = arguments
+        self._text_chars = text_chars
+        if self._world.audit:
+            self._audit.start()
+        linecache.cache[PROGRAM_FILE] = (len(source), None, source.splitlines(keepends=True), PROGRAM_FILE)
+        self._code = compile(source, PROGRAM_FILE, "exec", dont_inherit=True)
+        if "numpy" in sys.modules and "random" in source and "numpy" in source:
+            self._stage.use_numpy_globals()
+        instance = self._make(0)
+        environment = instance.environment
+        return {
+            "class_name": type(environment).__name__,
+            "has_solution": callable(getattr(environment, "solution", None)),
+            "max_turns": adapt.turn_limit(environment),
+            "base": adapt.base_of(environment),
+            "adapters": self.new_adapters(),
+        }
+
+    def _make(self, seed: int) -> Instance:
+        universe = Universe(seed, self._world)
+        self._stage.enter(universe)
+        module = types.ModuleType(MODULE_NAME)
+        names = module.__dict__
+        names["__builtins__"] = builtins.__dict__
+        names["ToolUseBaseEnv"] = ToolUseBaseEnv
+        sys.modules[MODULE_NAME] = module
+        exec(self._code, names)
+        kind = names.get(self._class_name)
+        if not isinstance(kind, type):
+            raise BadResult(f"the program defines no class {self._class_name} when it runs")
+        environment = adapt.construct(kind, self._arguments, self._note)
+        return Instance(environment, names, universe)
+
+    # ---- playing
+
+    def reset(self, slot: int, seed: int) -> Row:
+        """Start an episode of a slot; a program that fails gives a failed row."""
+        try:
+            instance = self._make(seed)
+            self._instances[slot] = instance
+            observation, info = adapt.reset(instance.environment, seed, self._note)
+            instance.step = adapt.step_function(instance.environment, self._note)
+            return self._row(slot, observation, 0.0, False, False, info)
+        except BaseException as error:
+            self._instances.pop(slot, None)
+            return _failed(slot, error)
+
+    def step(self, slot: int, action: str) -> Row:
+        """Play one action; a program that fails gives a failed row."""
+        instance = self._instances.get(slot)
+        if instance is None:
+            return (slot, True, "RuntimeError: step before a successful reset", 0.0, False, True, _NO_INFO)
+        if self._stage.universe is not instance.universe:
+            self._stage.enter(instance.universe)
+        try:
+            result = instance.step(action)
+            if type(result) is tuple and len(result) == 5:
+                observation, reward, terminated, truncated, info = result
+                if (
+                    type(observation) is str
+                    and type(reward) is float
+                    and type(terminated) is bool
+                    and type(truncated) is bool
+                    and type(info) is dict
+                    and not info
+                    and observation.isascii()
+                    and len(observation) <= self._text_chars
+                    and reward - reward == 0.0
+                ):
+                    return (slot, False, observation, reward, terminated, truncated, _NO_INFO)
+            return self._row(slot, *adapt.unpack_step(result, self._note))
+        except BaseException as error:
+            return _failed(slot, error)
+
+    def _row(self, slot: int, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Row:
+        text, number, ended, cut = adapt.convert(observation, reward, terminated, truncated, self._note)
+        if len(text) > self._text_chars:
+            raise BadResult(f"the observation has {len(text)} characters, more than the limit of {self._text_chars}")
+        if info is not None and not isinstance(info, dict):
+            raise BadResult(f"info must be a dict, got {type(info).__name__}: {safe_repr(info)}")
+        plain = to_plain(dict(info)) if info else _NO_INFO
+        return (slot, False, text, number, ended, cut, plain)
+
+    def drop(self, slot: int) -> None:
+        """Forget a slot."""
+        instance = self._instances.pop(slot, None)
+        close = getattr(instance.environment, "close", None) if instance is not None else None
+        if callable(close):
+            close()
+
+    # ---- questions
+
+    def solution(self, slot: int) -> str | None:
+        """The program's own solution of the instance, or ``None`` where it has none."""
+        instance = self._enter(slot)
+        solution = getattr(instance.environment, "solution", None)
+        if not callable(solution):
+            return None
+        value = solution()
+        if isinstance(value, list | tuple):
+            self._note("list_solution")
+            value = "\n".join(str(item) for item in value)
+        if value is not None and not isinstance(value, str):
+            raise BadResult(f"solution() must return text, got {type(value).__name__}: {safe_repr(value)}")
+        return None if value is None else str.__str__(value)
+
+    def tools(self, slot: int) -> list[Any]:
+        """Tool schemas (OpenAI form) of a tool-use instance; empty for games."""
+        environment = self._enter(slot).environment
+        return list(to_plain(environment.tool_schemas())) if isinstance(environment, ToolUseBaseEnv) else []
+
+    def tool_methods(self, slot: int) -> dict[str, list[dict[str, Any]]]:
+        """Parameters of every ``tool_…`` method, by tool name."""
+        return adapt.tool_methods(self._enter(slot).environment)
+
+    def num_criteria(self, slot: int) -> int:
+        """Number of instructions with a criterion."""
+        environment = self._enter(slot).environment
+        return environment.num_criteria if isinstance(environment, ToolUseBaseEnv) else 0
+
+    def criterion(self, slot: int, index: int) -> list[Any]:
+        """Evaluate a criterion on the present state: its truth and the type of its result."""
+        environment = self._enter(slot).environment
+        value = environment.evaluate_criterion(index)
+        return [bool(value), type(value).__name__]
+
+    def accesses(self) -> list[Any]:
+        """Attempts of the program's own code (only under ``World(audit=True)``)."""
+        return to_plain(self._audit.rows())
+
+    def _enter(self, slot: int) -> Instance:
+        instance = self._instances.get(slot)
+        if instance is None:
+            raise RuntimeError("this instance was not reset")
+        self._stage.enter(instance.universe)
+        return instance
+
+    # ---- save points
+
+    def snapshot(self, slot: int) -> int | None:
+        """Save an instance; return a number for it, or ``None`` where it cannot be copied faithfully."""
+        instance = self._enter(slot)
+        try:
+            state = savepoint.capture(instance.environment, instance.module)
+        except savepoint.Uncopyable:
+            return None
+        self._num_save_points += 1
+        self._save_points[self._num_save_points] = (slot, instance, state, instance.universe.state())
+        if len(self._save_points) > _MAX_SAVE_POINTS:
+            del self._save_points[next(iter(self._save_points))]
+        return self._num_save_points
+
+    def restore(self, slot: int, number: int) -> bool:
+        """Go back to a save point of the same slot; false where it is gone."""
+        saved = self._save_points.get(number)
+        if saved is None or saved[0] != slot:
+            return False
+        _, instance, state, universe = saved
+        try:
+            environment = savepoint.reinstate(state, instance.module)
+        except savepoint.Uncopyable:
+            return False
+        instance.universe.set_state(universe)
+        instance.environment = environment
+        instance.step = adapt.step_function(environment, self._note)
+        self._instances[slot] = instance
+        return True
+
+
+def _failed(slot: int, error: BaseException) -> Row:
+    return (slot, True, describe(error), 0.0, False, True, _NO_INFO)
+
+
+def describe(error: BaseException) -> str:
+    """One line: type, message and program line of an error, whatever its ``__str__`` does."""
+    try:
+        message = str.__str__(str(error))
+    except BaseException:
+        message = "(its message cannot be shown)"
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == PROGRAM_FILE:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if line is None and isinstance(error, SyntaxError) and error.filename == PROGRAM_FILE:
+        line = error.lineno
+    name = "program" if isinstance(error, BadResult) else type(error).__name__
+    where = f" (line {line} of the program)" if line is not None else ""
+    text = f"{name}: {message[:500]}{where}"
+    return text.encode("utf-8", "replace").decode("utf-8")

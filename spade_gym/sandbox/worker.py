@@ -1,0 +1,89 @@
+"""The loop of a worker: read a request, let the harness act, answer. Runs inside the jail, on one socket."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from spade_gym.sandbox.conversion import to_plain
+from spade_gym.sandbox.harness import Harness, describe
+from spade_gym.sandbox.wire import Request, Rows, Value, body_length, decode_request, frame
+
+#: Results of a batch leave the worker at least this often, so that the session sees progress and can tell
+#: which step hangs.
+FLUSH_SECONDS = 0.005
+_MAX_ROWS_A_FRAME = 128
+_READ_BYTES = 1 << 18
+
+_monotonic, _read, _write = time.monotonic, os.read, os.write
+
+
+class Pipe:
+    """Frames over one descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+
+    def receive(self) -> Request | None:
+        """Wait for a request; ``None`` when the session is gone."""
+        while True:
+            length = body_length(self._buffer)
+            if length is not None and len(self._buffer) >= 4 + length:
+                body, self._buffer = self._buffer[4 : 4 + length], self._buffer[4 + length :]
+                return decode_request(body)
+            data = _read(self._descriptor, _READ_BYTES)
+            if not data:
+                return None
+            self._buffer += data
+
+    def send(self, message: Rows | Value) -> None:
+        """Write a whole frame."""
+        data = frame(message)
+        written = _write(self._descriptor, data)
+        while written < len(data):
+            data = data[written:]
+            written = _write(self._descriptor, data)
+
+
+def play_rows(
+    harness: Harness, request: Request, send: Callable[[Rows], None], clock: Callable[[], float] = _monotonic
+) -> None:
+    """Answer a ``reset`` or ``step`` request, in as many frames as progress demands."""
+    play: Any = harness.step if request.operation == "step" else harness.reset
+    arguments = request.arguments
+    if len(arguments) == 1:
+        slot, value = arguments[0]
+        rows = [play(slot, value)]
+    else:
+        rows = []
+        flushed = clock()
+        for slot, value in arguments:
+            rows.append(play(slot, value))
+            if len(rows) >= _MAX_ROWS_A_FRAME or clock() - flushed > FLUSH_SECONDS:
+                send(Rows(request.sequence, False, rows, harness.new_adapters()))
+                rows = []
+                flushed = clock()
+    send(Rows(request.sequence, True, rows, harness.new_adapters()))
+
+
+def answer(harness: Harness, request: Request) -> Value:
+    """Answer any other request; whatever the program raises becomes a failed value."""
+    try:
+        value = to_plain(getattr(harness, request.operation)(*request.arguments))
+        failed = False
+    except BaseException as error:
+        value, failed = describe(error), True
+    return Value(request.sequence, failed, value, harness.new_adapters())
+
+
+def serve(descriptor: int, harness: Harness) -> None:
+    """Answer requests until the session closes its end."""
+    pipe = Pipe(descriptor)
+    while (request := pipe.receive()) is not None:
+        if request.operation in ("step", "reset"):
+            play_rows(harness, request, pipe.send)
+        else:
+            pipe.send(answer(harness, request))

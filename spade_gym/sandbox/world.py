@@ -1,0 +1,255 @@
+"""Chance and time as a program sees them: fixed by the seed, separate for every instance.
+
+A *universe* belongs to one instance of a program. While it is active, the functions of ``random`` are the
+methods of the universe's own generator, clocks are virtual, and every source of entropy draws from the
+universe's seeded stream. ``Patches`` puts these replacements into the standard library (for good in a worker,
+which runs nothing else; for the duration of a call when a program runs inside the trainer's process, L0).
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, SupportsIndex
+
+from spade_gym.sandbox.base import World
+
+_RANDOM_FUNCTIONS = tuple(
+    name
+    for name in (
+        "seed random uniform triangular randint choice randrange sample shuffle choices normalvariate lognormvariate "
+        "expovariate vonmisesvariate gammavariate gauss betavariate binomialvariate paretovariate weibullvariate "
+        "getstate setstate getrandbits randbytes"
+    ).split()
+    if hasattr(random, name)
+)
+_TICK = 0.001
+_PROCESS_ID = 4242
+
+_Random = random.Random
+
+
+class Universe:
+    """The chance and time of one instance, from its reset on.
+
+    Attributes:
+        generator: What the functions of the module ``random`` draw from.
+        functions: These functions, as entries for the module's dictionary.
+        entropy: What ``os.urandom`` and its like draw from.
+        now: Seconds since the epoch on the virtual clock; each reading advances it by 1 ms.
+        numpy_state: State of NumPy's global generator while another universe is active; ``None`` until then.
+    """
+
+    __slots__ = ("entropy", "functions", "generator", "now", "numpy_state", "start")
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.generator = _Random(seed if world.random_state == 0 else f"{seed}/{world.random_state}")
+        self.functions = {name: getattr(self.generator, name) for name in _RANDOM_FUNCTIONS}
+        self.entropy = _Random(f"entropy/{seed}/{world.entropy}")
+        self.now = self.start = world.clock
+        self.numpy_state: Any = None
+
+    def tick(self) -> float:
+        """Read the virtual clock."""
+        self.now += _TICK
+        return self.now
+
+    def state(self) -> tuple[Any, ...]:
+        """What a save point must hold of this universe."""
+        return self.generator.getstate(), self.entropy.getstate(), self.now
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Go back to a save point."""
+        self.generator.setstate(state[0])
+        self.entropy.setstate(state[1])
+        self.now = state[2]
+
+
+class Stage:
+    """Holds the active universe; one per worker.
+
+    Attributes:
+        universe: The active universe.
+    """
+
+    def __init__(self) -> None:
+        self.universe = Universe(0, World())
+        self._numpy: Any = None
+        self._random = random.__dict__
+
+    def use_numpy_globals(self) -> None:
+        """Also give every universe its own state of NumPy's global generator (costs about 15 µs a switch)."""
+        self._numpy = sys.modules["numpy"].random
+
+    def enter(self, universe: Universe) -> None:
+        """Make a universe the active one."""
+        if universe is self.universe:
+            return
+        if self._numpy is not None:
+            self.universe.numpy_state = self._numpy.get_state()
+            if universe.numpy_state is None:
+                self._numpy.seed(universe.generator.getrandbits(32))
+                universe.generator.seed(universe.generator.getrandbits(64))
+            else:
+                self._numpy.set_state(universe.numpy_state)
+        self.universe = universe
+        self._random.update(universe.functions)
+
+
+class SeededRandom(_Random):
+    """``random.Random``, whose unseeded state comes from the active universe instead of the kernel."""
+
+    stage: Stage
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> SeededRandom:
+        """Allocate without asking the kernel for entropy."""
+        return _Random.__new__(cls, 0)
+
+    def __init__(self, x: Any = None) -> None:
+        super().__init__(self.stage.universe.entropy.getrandbits(64) if x is None else x)
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Seed; without an argument, from the active universe."""
+        _Random.seed(self, self.stage.universe.entropy.getrandbits(64) if a is None else a, version)
+
+
+class _DatetimeType(type):
+    """Lets ``isinstance(x, datetime.datetime)`` hold for values made before the replacement."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.__mro__[1])
+
+
+class Patches:
+    """The replacements of ``random``, ``time``, ``datetime``, ``os``, ``uuid`` (and NumPy's) sources of chance.
+
+    Args:
+        stage: Where the replacements find the active universe.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        seeded: Any = type("Random", (SeededRandom,), {"stage": stage, "__module__": "random"})
+        system: Any = type("SystemRandom", (seeded,), {"__module__": "random", "seed": lambda self, *a, **k: None})
+        self._new: list[tuple[Any, str, Any]] = [
+            (random, "Random", seeded),
+            (random, "SystemRandom", system),
+            *((time, name, function) for name, function in _clocks(stage).items()),
+            *((datetime, name, kind) for name, kind in _calendar(stage).items()),
+            *_entropy(stage),
+        ]
+        if "secrets" in sys.modules:
+            secrets = sys.modules["secrets"]
+            self._new += [
+                (secrets, "SystemRandom", system),
+                (secrets, "randbits", lambda k: stage.universe.entropy.getrandbits(k)),
+                (secrets, "choice", lambda sequence: stage.universe.entropy.choice(sequence)),
+                (secrets, "randbelow", lambda limit: stage.universe.entropy.randrange(limit)),
+                (secrets, "token_bytes", lambda n=32: stage.universe.entropy.randbytes(32 if n is None else n)),
+            ]
+        if "numpy.random.bit_generator" in sys.modules:
+            bits = sys.modules["numpy.random.bit_generator"]
+            self._new.append((bits, "randbits", lambda k: stage.universe.entropy.getrandbits(k)))
+        self._old = [(module, name, getattr(module, name)) for module, name, _ in self._new]
+        self._old += [(random, name, getattr(random, name)) for name in _RANDOM_FUNCTIONS]
+
+    def install(self) -> None:
+        """Put the replacements in, and the functions of the active universe."""
+        for module, name, value in self._new:
+            setattr(module, name, value)
+        random.__dict__.update(self._stage.universe.functions)
+
+    def remove(self) -> None:
+        """Put the originals back."""
+        for module, name, value in self._old:
+            setattr(module, name, value)
+
+
+def _clocks(stage: Stage) -> dict[str, Callable[..., Any]]:
+    gmtime, strftime, asctime = time.gmtime, time.strftime, time.asctime
+
+    def now() -> float:
+        return stage.universe.tick()
+
+    def elapsed() -> float:
+        return stage.universe.tick() - stage.universe.start
+
+    def sleep(seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        stage.universe.now += seconds
+
+    def calendar_time(seconds: float | None = None) -> time.struct_time:
+        return gmtime(stage.universe.tick() if seconds is None else seconds)
+
+    return {
+        "time": now,
+        "time_ns": lambda: round(now() * 1e9),
+        "monotonic": elapsed,
+        "monotonic_ns": lambda: round(elapsed() * 1e9),
+        "perf_counter": elapsed,
+        "perf_counter_ns": lambda: round(elapsed() * 1e9),
+        "process_time": elapsed,
+        "process_time_ns": lambda: round(elapsed() * 1e9),
+        "thread_time": elapsed,
+        "sleep": sleep,
+        "gmtime": calendar_time,
+        "localtime": calendar_time,
+        "ctime": lambda seconds=None: asctime(calendar_time(seconds)),
+        "asctime": lambda value=None: asctime(calendar_time() if value is None else value),
+        "strftime": lambda form, value=None: strftime(form, calendar_time() if value is None else value),
+    }
+
+
+def _calendar(stage: Stage) -> dict[str, type]:
+    real_date, real_datetime = datetime.date, datetime.datetime
+
+    class VirtualDate(real_date, metaclass=_DatetimeType):
+        @classmethod
+        def today(cls) -> Any:
+            return cls.fromtimestamp(stage.universe.tick())
+
+    class VirtualDatetime(real_datetime, metaclass=_DatetimeType):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+            moment = real_datetime.fromtimestamp(stage.universe.tick(), datetime.timezone.utc)
+            value = cls(*moment.timetuple()[:6], moment.microsecond, datetime.timezone.utc)
+            return value.replace(tzinfo=None) if tz is None else value.astimezone(tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return cls.now()
+
+        @classmethod
+        def today(cls) -> Any:
+            return cls.now()
+
+    for kind, name in ((VirtualDate, "date"), (VirtualDatetime, "datetime")):
+        kind.__name__ = kind.__qualname__ = name
+        kind.__module__ = "datetime"
+    return {"date": VirtualDate, "datetime": VirtualDatetime}
+
+
+def _entropy(stage: Stage) -> list[tuple[Any, str, Any]]:
+    def random_bytes(size: SupportsIndex, flags: int = 0) -> bytes:
+        return stage.universe.entropy.randbytes(size.__index__())
+
+    def random_uuid() -> uuid.UUID:
+        return uuid.UUID(int=stage.universe.entropy.getrandbits(128), version=4)
+
+    replacements: list[tuple[Any, str, Any]] = [
+        (os, "urandom", random_bytes),
+        (os, "getpid", lambda: _PROCESS_ID),
+        (uuid, "uuid4", random_uuid),
+        (uuid, "uuid1", lambda node=None, clock_seq=None: random_uuid()),
+    ]
+    if hasattr(os, "getrandom"):
+        replacements.append((os, "getrandom", random_bytes))
+    if hasattr(random, "_urandom"):
+        replacements.append((random, "_urandom", random_bytes))
+    return replacements

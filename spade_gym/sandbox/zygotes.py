@@ -1,0 +1,300 @@
+"""Starts zygotes and asks them for workers (the trusted side)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+
+from spade_gym.errors import IsolationUnavailable, SandboxError
+from spade_gym.sandbox.base import Isolation, Limits
+from spade_gym.sandbox.preload import KINDS
+from spade_gym.sandbox.wire import ORDER, READY
+
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 20.0
+
+#: Runs in the new interpreter. The package is entered without its ``__init__``, which would import Gymnasium.
+_BOOT = """
+import sys, types
+package = types.ModuleType("spade_gym")
+package.__path__ = [sys.argv[1]]
+sys.modules["spade_gym"] = package
+sys.path += sys.argv[3:]
+from spade_gym.sandbox.zygote import main
+main(sys.argv[2])
+"""
+
+
+class WorkerProcess:
+    """A worker as its session sees it: a socket, and a handle to kill it by.
+
+    Attributes:
+        connection: The socket; the worker is ready to serve once ``await_ready`` returned.
+        pid: Process number inside the zygote's namespace; only for messages.
+    """
+
+    def __init__(self, connection: socket.socket, pid: int, handle: int | None) -> None:
+        self.connection = connection
+        self.pid = pid
+        self._handle = handle
+
+    def await_ready(self) -> None:
+        """Wait until the worker has locked itself in.
+
+        Raises:
+            SandboxError: A part of the jail failed.
+        """
+        self.connection.settimeout(_ANSWER_SECONDS)
+        try:
+            first = self.connection.recv(1)
+            rest = b"" if first == READY else self.connection.recv(1000)
+        except OSError as error:
+            raise SandboxError(f"a new worker did not get ready: {error}") from error
+        if first != READY:
+            raise SandboxError(f"a new worker could not lock itself in: {rest.decode('utf-8', 'replace') or 'it died'}")
+        self.connection.settimeout(None)
+
+    def kill(self) -> None:
+        """Kill the process, now, and close the connection; harmless when it is already dead."""
+        self.connection.close()
+        if self._handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            os.close(self._handle)
+            self._handle = None
+        elif not hasattr(os, "pidfd_open") and self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.pid = 0
+
+
+class Zygote:
+    """One running zygote.
+
+    Args:
+        level: L1, L2 or L3.
+        kind: What is preloaded, a key of ``preload.KINDS``.
+        hash_seed: ``PYTHONHASHSEED`` of its workers.
+
+    Raises:
+        SandboxError: It did not start; the message says why.
+    """
+
+    def __init__(self, level: Isolation, kind: str, hash_seed: int) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        settings = json.dumps({"level": int(level), "kind": kind, "control": theirs.fileno()})
+        command = [*(_bubblewrap() if level >= Isolation.L3 else []), *_python(kind), settings, *_search_path(kind)]
+        self._process = subprocess.Popen(
+            command,
+            env=_environment(hash_seed),
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            self._await_ready(f"{level.name} zygote ({kind})")
+        except SandboxError:
+            self.close()
+            raise
+
+    def _await_ready(self, name: str) -> None:
+        assert self._process.stderr is not None
+        self._control.settimeout(_START_SECONDS)
+        try:
+            answer = self._control.recv(1001)
+        except OSError as error:
+            raise SandboxError(f"the {name} did not start: {error}") from error
+        if answer[:1] != READY:
+            reason = answer[1:].decode("utf-8", "replace")
+            if not reason:
+                reason = self._process.stderr.read(2000).decode("utf-8", "replace").strip() or "it died without a word"
+            raise SandboxError(f"the {name} did not start: {reason}")
+        self._process.stderr.close()
+        self._control.settimeout(_ANSWER_SECONDS)
+
+    def fork(self, limits: Limits) -> WorkerProcess:
+        """Fork a worker; it locks itself in while this returns (see ``WorkerProcess.await_ready``).
+
+        Raises:
+            SandboxError: The zygote is gone or does not answer.
+        """
+        ours, theirs = socket.socketpair()
+        with self._lock:
+            try:
+                order = ORDER.pack(limits.cpu_seconds, limits.memory_bytes)
+                socket.send_fds(self._control, [order], [theirs.fileno()])
+                data, handles, _, _ = socket.recv_fds(self._control, 4, 1)
+            except OSError as error:
+                ours.close()
+                raise SandboxError(f"the zygote does not answer: {error}") from error
+            finally:
+                theirs.close()
+        if len(data) < 4:
+            ours.close()
+            raise SandboxError("the zygote died")
+        return WorkerProcess(ours, struct.unpack("<I", data)[0], handles[0] if handles else None)
+
+    def close(self) -> None:
+        """End the zygote; its workers die with it."""
+        self._control.close()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class ZygotePool:
+    """The zygotes of this process, started when first needed and again when one died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._zygotes: dict[tuple[Isolation, str, int], Zygote] = {}
+
+    def fork(self, level: Isolation, kind: str, hash_seed: int, limits: Limits) -> WorkerProcess:
+        """Fork a worker from the right zygote.
+
+        Raises:
+            SandboxError: The zygote does not start, or died twice.
+        """
+        key = (level, kind, hash_seed)
+        zygote = self._get(key)
+        try:
+            return zygote.fork(limits)
+        except SandboxError:
+            with self._lock:
+                if self._zygotes.get(key) is zygote:
+                    del self._zygotes[key]
+            zygote.close()
+        return self._get(key).fork(limits)
+
+    def _get(self, key: tuple[Isolation, str, int]) -> Zygote:
+        with self._lock:
+            if key not in self._zygotes:
+                self._zygotes[key] = Zygote(*key)
+            return self._zygotes[key]
+
+    def close(self) -> None:
+        """End all zygotes."""
+        with self._lock:
+            for zygote in self._zygotes.values():
+                zygote.close()
+            self._zygotes.clear()
+
+
+@functools.lru_cache(maxsize=1)
+def _pool_of(process: int) -> ZygotePool:
+    return ZygotePool()
+
+
+def zygote_pool() -> ZygotePool:
+    """Return this process's zygotes; a forked child gets its own, since sockets cannot be shared."""
+    return _pool_of(os.getpid())
+
+
+@functools.lru_cache(maxsize=8)
+def _resolve(level: Isolation | None, process: int) -> Isolation:
+    if level is Isolation.L0 or level is Isolation.L1:
+        return level
+    reasons = []
+    for candidate in (level,) if level is not None else (Isolation.L3, Isolation.L2):
+        try:
+            zygote_pool().fork(candidate, "standard", 0, Limits()).kill()
+            return candidate
+        except SandboxError as error:
+            reasons.append(f"{candidate.name}: {error}")
+    raise IsolationUnavailable(
+        "programs cannot be isolated here. "
+        + "; ".join(reasons)
+        + ". Remedies: on Linux install bubblewrap (apt install bubblewrap, or pip install 'spade-gym[jail]') or use a "
+        "kernel with Landlock (5.13 or newer) and seccomp; `spade-gym doctor` shows what is missing. For programs that "
+        "you trust, pass isolation='L1' (a process without a jail) or 'L0' (inside this process)."
+    )
+
+
+def resolve_level(level: Isolation | None) -> Isolation:
+    """Return the level to use: the one asked for, or by default the stronger of L3 and L2 that works here.
+
+    Raises:
+        IsolationUnavailable: It does not work here; never falls below L2 on its own.
+    """
+    return _resolve(level, os.getpid())
+
+
+def bubblewrap_path() -> str | None:
+    """Where the ``bwrap`` program is: on the PATH, or inside the package of the extra ``jail``."""
+    found = shutil.which("bwrap")
+    if found is None:
+        beside = Path(sys.executable).with_name("bwrap")
+        found = str(beside) if beside.exists() else None
+    return found
+
+
+def _bubblewrap() -> list[str]:
+    program = bubblewrap_path()
+    if program is None:
+        raise SandboxError("bubblewrap (bwrap) is not installed")
+    command = [program, "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
+    for name in ("lib", "lib64", "lib32", "bin", "sbin"):
+        path = Path("/", name)
+        if path.is_symlink():
+            command += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    for folder in dict.fromkeys([os.path.realpath(sys.base_prefix), str(_package_folder()), *_search_path("numpy")]):
+        command += ["--ro-bind", folder, folder]
+    return [*command, "--dev", "/dev", "--dir", "/tmp", "--chdir", "/", "--"]
+
+
+def _package_folder() -> Path:
+    return Path(__file__).resolve().parent.parent
+
+
+def _python(kind: str) -> list[str]:
+    return [os.path.realpath(sys.executable), "-s", "-S", "-B", "-P", "-c", _BOOT, str(_package_folder())]
+
+
+def _search_path(kind: str) -> list[str]:
+    """Folders from which the zygote imports msgspec and the kind's packages."""
+    folders = []
+    for name in ("msgspec", *(name for name in KINDS[kind] if "." not in name)):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise SandboxError(
+                f"programs that import {name} need it installed beside spade-gym: pip install "
+                f"{name.replace('_', '-')} (or the extra: pip install 'spade-gym[math]')"
+            )
+        folders.append(str(Path(spec.origin).resolve().parent.parent))
+    return list(dict.fromkeys([*folders, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]]))
+
+
+def _environment(hash_seed: int) -> dict[str, str]:
+    passed = {key: value for key, value in os.environ.items() if key.startswith("OPENBLAS_CORETYPE")}
+    return {
+        "PYTHONHASHSEED": str(hash_seed),
+        "PYTHONUTF8": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        **passed,
+    }

@@ -1,0 +1,126 @@
+"""Does the same seed give the same episode, in any world and next to other episodes?
+
+Checks ``determinism`` and ``shared_state``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spade_gym.errors import ProgramFault
+from spade_gym.sandbox.base import World
+from spade_gym.validation import actions
+from spade_gym.validation.context import SEEDS, Context
+from spade_gym.validation.finding import Finding, failure, warning
+from spade_gym.validation.plays import Play, Player, script
+
+#: Differs from the default world in every source of chance and time.
+OTHER_WORLD = World(hash_seed=4242, clock=1_234_567_890.5, entropy=7, random_state=99)
+_NUM_PROBES = 10
+
+
+def check_determinism(context: Context) -> Iterator[Finding]:
+    """Each seed gives the same transcript in two worlds that share nothing but the program.
+
+    Played are the lines of ``solution()``, and commands mixed with nonsense.
+    Source: method, section 4, point 5.
+    """
+    for seed in SEEDS:
+        difference = _solution_difference(context, seed)
+        if difference is not None:
+            yield difference
+            return
+    scripts = [(seed, moves) for seed in SEEDS for moves in _scripts(context, seed)]
+    items = [(seed, script(moves)) for seed, moves in scripts]
+    here = context.player().play_many(items, steps=context.steps, origin="solution")
+    there = context.player(OTHER_WORLD).play_many(items, steps=context.steps, origin="solution")
+    for one, other in zip(here, there, strict=True):
+        found = first_difference(one, other)
+        if found is not None:
+            step, values = found
+            yield failure(
+                "determinism",
+                f"seed {one.seed} plays differently when hash seed, clock, entropy and the global random state "
+                f"change: step {step} gives two results. Draw everything from random.Random(seed) in reset",
+                seed=one.seed, step=step, actions=one.actions[:step], values=values,
+            )  # fmt: skip
+            return
+    yield from _note_useless_seed(context, here)
+
+
+def _solution_difference(context: Context, seed: int) -> Finding | None:
+    if not context.report.has_solution:
+        return None
+    try:
+        texts = [context.solution_text(seed), context.solution_text(seed, OTHER_WORLD)]
+    except ProgramFault:
+        return None  # the check of the solution reports it
+    if texts[0] == texts[1]:
+        return None
+    return failure(
+        "determinism",
+        f"solution() of seed {seed} differs when hash seed, clock, entropy and the global random state change. "
+        "Draw everything from random.Random(seed) in reset",
+        seed=seed, step="solution", values=texts,
+    )  # fmt: skip
+
+
+def _scripts(context: Context, seed: int) -> list[list[str]]:
+    """The solution, and commands from its beginning or from what is announced, mixed with nonsense."""
+    lines = context.solution_actions(seed)
+    moves = [*actions.GARBAGE[:1], *context.commands[:_NUM_PROBES], *actions.GARBAGE[1:3], *lines[:2]]
+    return [lines, moves] if lines else [moves]
+
+
+def transcript(play: Play) -> list[Any]:
+    """What a player saw: observation, reward and flags of every step, and the fault at the end."""
+    seen: list[Any] = [[t.observation, t.reward, t.terminated, t.truncated] for t in play.transitions]
+    return seen if play.fault is None else [*seen, str(play.fault)]
+
+
+def first_difference(one: Play, other: Play) -> tuple[int, list[Any]] | None:
+    """First step (0: the reset) at which two plays differ, with both results; ``None`` if they agree."""
+    left, right = transcript(one), transcript(other)
+    for step in range(max(len(left), len(right))):
+        pair = [left[step] if step < len(left) else None, right[step] if step < len(right) else None]
+        if pair[0] != pair[1]:
+            return step, pair
+    return None
+
+
+def _note_useless_seed(context: Context, plays: list[Play]) -> Iterator[Finding]:
+    """All seeds alike, in what is seen and in what solves them, means that the seed is ignored."""
+    by_seed = {seed: [transcript(play) for play in plays if play.seed == seed] for seed in SEEDS}
+    alike = [seed for seed in SEEDS if by_seed[seed] == by_seed[SEEDS[0]]]
+    if len(alike) == len(SEEDS):
+        yield warning("determinism", "the seed has no effect: all seeds give the same episode", seeds=list(SEEDS))
+
+
+def check_shared_state(context: Context) -> Iterator[Finding]:
+    """Instances side by side behave as each does alone, and a second reset repeats the first episode.
+
+    Source: method, section 4, point 5.
+    """
+    player = context.player()
+    scripts = {seed: _scripts(context, seed)[0] for seed in SEEDS[:2]}
+    alone = [_alone(player, seed, scripts[seed], context.steps) for seed in SEEDS[:2]]
+    items = [(seed, script(scripts[seed])) for seed in SEEDS[:2]]
+    together = player.play_many(items, steps=context.steps, origin="solution")
+    again = _alone(player, SEEDS[0], scripts[SEEDS[0]], context.steps)
+    pairs = [("side by side with another", alone[0], together[0]), ("side by side with another", alone[1], together[1])]
+    for how, one, other in [*pairs, ("after a second reset", alone[0], again)]:
+        found = first_difference(one, other)
+        if found is not None:
+            step, values = found
+            yield failure(
+                "shared_state",
+                f"seed {one.seed} plays differently {how}: instances share state (class attributes, mutable "
+                "defaults, module globals)",
+                seed=one.seed, step=step, actions=one.actions[:step], values=values,
+            )  # fmt: skip
+            return
+
+
+def _alone(player: Player, seed: int, moves: list[str], steps: int) -> Play:
+    return player.play(seed, script(moves), steps=steps, origin="solution")

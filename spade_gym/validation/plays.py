@@ -1,0 +1,165 @@
+"""Playing a program many times at once, and what each play gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spade_gym.errors import ProgramFault
+from spade_gym.programs.program import RewardRule
+from spade_gym.sandbox.session import Session
+from spade_gym.types import WIN_THRESHOLD, Transition
+
+#: Plays that go on side by side in one worker.
+BATCH = 64
+#: Faults for which the worker is killed; each costs up to a whole deadline.
+_KILLED = ("timeout", "cpu", "memory", "crash")
+#: So many kills are evidence enough; further probing would only cost time.
+_MAX_KILLS = 3
+
+
+class Unresponsive(Exception):  # noqa: N818 - it stops the checks, it is no error of theirs
+    """The program had to be killed too often to go on probing it.
+
+    Attributes:
+        play: The play in which it was killed last.
+    """
+
+    def __init__(self, play: Play) -> None:
+        super().__init__(f"the program was killed {_MAX_KILLS} times, last by: {play.fault}")
+        self.play = play
+
+
+@dataclass(slots=True)
+class Play:
+    """One episode, from its reset to its end or to where the check stopped.
+
+    Attributes:
+        seed: Seed of the reset.
+        origin: What kind of play it was: ``probe``, ``solution``, ``random``, ``trivial``, ``search``, ….
+        rule: How a return is made from rewards.
+        actions: Actions sent so far.
+        transitions: The reset's and each step's result; one longer than ``actions`` unless a fault ended it.
+        fault: The fault that ended the play, if one did.
+    """
+
+    seed: int
+    origin: str
+    rule: RewardRule = "sum"
+    actions: list[str] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    fault: ProgramFault | None = None
+
+    @property
+    def observation(self) -> str:
+        """The latest observation."""
+        return self.transitions[-1].observation
+
+    @property
+    def rewards(self) -> list[float]:
+        """One reward for each step that was answered."""
+        return [transition.reward for transition in self.transitions[1:]]
+
+    @property
+    def ended(self) -> bool:
+        """The program said that the episode is over."""
+        return bool(self.transitions) and (self.transitions[-1].terminated or self.transitions[-1].truncated)
+
+    @property
+    def total(self) -> float:
+        """The return, not clipped: the sum of the rewards, or the last one under the rule ``last``."""
+        if self.rule == "last":
+            return self.rewards[-1] if self.ended and self.transitions[-1].terminated else 0.0
+        return sum(self.rewards)
+
+    @property
+    def won(self) -> bool:
+        """It terminated with at least the return of a win."""
+        return bool(self.transitions) and self.transitions[-1].terminated and self.total >= WIN_THRESHOLD
+
+    def evidence(self) -> dict[str, Any]:
+        """Seed, actions and rewards, and the fault if there was one."""
+        found: dict[str, Any] = {"seed": self.seed, "actions": list(self.actions), "rewards": self.rewards}
+        if self.fault is not None:
+            found["fault"] = str(self.fault)
+        return found
+
+
+#: Chooses the next action from the play so far; ``None`` stops the play.
+Policy = Callable[[Play], str | None]
+
+
+def script(actions: Sequence[str]) -> Policy:
+    """Play a fixed list of actions, then stop."""
+    return lambda play: actions[len(play.actions)] if len(play.actions) < len(actions) else None
+
+
+def repeat(action: str) -> Policy:
+    """Play one action for ever."""
+    return lambda play: action
+
+
+class Player:
+    """Plays one session; keeps every play in ``log`` for the checks that judge all of them.
+
+    Args:
+        session: The program in its worker.
+        rule: The program's reward rule.
+        log: Where plays are kept.
+    """
+
+    def __init__(self, session: Session, *, rule: RewardRule, log: list[Play]) -> None:
+        self.session = session
+        self._rule = rule
+        self._log = log
+        self._slots: list[int] = []
+        self._kills = 0
+
+    def play(self, seed: int, policy: Policy, *, steps: int, origin: str) -> Play:
+        """Play one episode of at most ``steps`` steps."""
+        return self.play_many([(seed, policy)], steps=steps, origin=origin)[0]
+
+    def play_many(
+        self, items: Sequence[tuple[int, Policy]], *, steps: int, origin: str, batch: int = BATCH
+    ) -> list[Play]:
+        """Play one episode for each seed and policy, ``batch`` of them side by side.
+
+        Raises:
+            Unresponsive: The program had to be killed too often.
+        """
+        plays: list[Play] = []
+        for start in range(0, len(items), batch):
+            plays += self._play_side_by_side(items[start : start + batch], steps, origin)
+        return plays
+
+    def _play_side_by_side(self, items: Sequence[tuple[int, Policy]], steps: int, origin: str) -> list[Play]:
+        while len(self._slots) < len(items):
+            self._slots.append(self.session.open())
+        plays = [Play(seed, origin, self._rule) for seed, _ in items]
+        self._log += plays
+        everyone = list(range(len(items)))
+        answers = self.session.reset_many([(self._slots[i], items[i][0]) for i in everyone])
+        live = self._record(plays, everyone, answers)
+        for _ in range(steps):
+            chosen = [(i, items[i][1](plays[i])) for i in live]
+            moves = [(i, action) for i, action in chosen if action is not None]
+            if not moves:
+                break
+            for i, action in moves:
+                plays[i].actions.append(action)
+            answers = self.session.step_many([(self._slots[i], action) for i, action in moves])
+            live = self._record(plays, [i for i, _ in moves], answers)
+        return plays
+
+    def _record(self, plays: list[Play], which: list[int], answers: Sequence[Transition | ProgramFault]) -> list[int]:
+        """Add the answers to their plays; return which of these go on."""
+        for i, answer in zip(which, answers, strict=True):
+            if isinstance(answer, ProgramFault):
+                plays[i].fault = answer
+                self._kills += answer.reason in _KILLED
+                if self._kills >= _MAX_KILLS:
+                    raise Unresponsive(plays[i])
+            else:
+                plays[i].transitions.append(answer)
+        return [i for i in which if plays[i].fault is None and not plays[i].ended]

@@ -1,0 +1,116 @@
+"""Policies that need no thought; a program that one of them wins teaches nothing. (check ``trivial_policy``)"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spade_gym.validation import actions
+from spade_gym.validation.context import Context
+from spade_gym.validation.finding import Finding, failure, warning
+from spade_gym.validation.plays import Play, Policy, repeat
+from spade_gym.validation.rewards import random_moves
+
+#: Seeds on which trivial policies are judged (method, section 4, point 5).
+TRIVIAL_SEEDS = range(40)
+#: Largest share of wins of a policy that only uses what is announced, or nothing at all.
+MAX_WIN_SHARE = 0.15
+#: Largest share for a constant that is one answer among many unannounced ones: an example of the form of an
+#: answer ("like \boxed{Arlo}" with four suspects), or the commonest answer. Chance alone may give it a quarter.
+MAX_ANSWER_SHARE = 0.5
+_CONSTANTS = ("1", "0", "2", "yes", "no", "A")
+_SEEDS_FOR_COMMONEST = range(12)
+_NOTABLE_MEAN = 0.25
+
+
+class TrivialPolicy(NamedTuple):
+    """A policy with its name and the share of plays that it may win.
+
+    Attributes:
+        name: What it does.
+        policy: How it plays.
+        max_win_share: From 0 to 1.
+        judged: Whether winning more rejects the program, or is only noted.
+    """
+
+    name: str
+    policy: Policy
+    max_win_share: float = MAX_WIN_SHARE
+    judged: bool = True
+
+
+def trivial_policies(context: Context) -> Iterator[TrivialPolicy]:
+    """Empty, nonsense, echo, constants, each announced command, examples, the commonest answer, and chance."""
+    yield TrivialPolicy("the empty action", repeat(""))
+    yield TrivialPolicy("nonsense", repeat(actions.GARBAGE[1]))
+    if not context.is_tool_use:
+        yield TrivialPolicy("the empty box", repeat("\\boxed{}"))
+        yield TrivialPolicy("nonsense in a box", repeat(actions.GARBAGE[0]))
+        yield TrivialPolicy("echo of the observation in a box", _boxed_echo)
+        for text in _CONSTANTS:
+            yield TrivialPolicy(f"always {text!r}", repeat(actions.boxed(text)))
+        for text in context.announcement.examples[:4]:
+            yield TrivialPolicy(f"always the example {text!r}", repeat(actions.boxed(text)), MAX_ANSWER_SHARE)
+        commonest = _commonest_answer(context)
+        if commonest:
+            yield TrivialPolicy(f"always {commonest!r}", repeat(commonest), MAX_ANSWER_SHARE)
+    yield TrivialPolicy("echo of the observation", lambda play: play.observation[:20_000], MAX_ANSWER_SHARE)
+    for command in context.commands:
+        yield TrivialPolicy(f"always {command!r}", repeat(command))
+
+
+def _boxed_echo(play: Play) -> str:
+    text = "".join(" " if character in "{}\\" else character for character in play.observation[:20_000])
+    return actions.boxed(text)
+
+
+def _commonest_answer(context: Context) -> str:
+    """The most frequent one-line solution, where there is one."""
+    lines = [context.solution_actions(seed) for seed in _SEEDS_FOR_COMMONEST]
+    single = [line[0] for line in lines if len(line) == 1]
+    return Counter(single).most_common(1)[0][0] if single else ""
+
+
+def check_trivial_policy(context: Context) -> Iterator[Finding]:
+    """No trivial policy wins more than 15 % of 40 seeds; a random one over the announced commands is reported.
+
+    Source: method, section 4, point 5.
+    """
+    policies = list({item.name: item for item in trivial_policies(context)}.values())
+    if context.commands:
+        chance = "chance among the announced commands"
+        policies.append(TrivialPolicy(chance, lambda play: None, judged=False))
+    best_mean, best_name = 0.0, ""
+    for item in policies:
+        plays = _play_on_all_seeds(context, item)
+        wins = [play.seed for play in plays if play.won]
+        mean = sum(play.total for play in plays) / len(plays)
+        if mean > best_mean:
+            best_mean, best_name = mean, item.name
+        if len(wins) > item.max_win_share * len(plays):
+            yield _won_too_often(item, plays, wins)
+            if item.judged:
+                return
+    if best_mean >= _NOTABLE_MEAN:
+        message = f"the best trivial policy ({best_name}) has a mean return of {best_mean:.2f}"
+        yield warning("trivial_policy", message, policy=best_name, mean_return=round(best_mean, 4))
+
+
+def _play_on_all_seeds(context: Context, item: TrivialPolicy) -> list[Play]:
+    steps = context.steps
+    if item.judged:
+        items = [(seed, item.policy) for seed in TRIVIAL_SEEDS]
+        return context.player().play_many(items, steps=steps, origin="trivial")
+    items = [(seed, random_moves(context.commands, seed)) for seed in TRIVIAL_SEEDS]
+    return context.player().play_many(items, steps=steps, origin="random")
+
+
+def _won_too_often(item: TrivialPolicy, plays: list[Play], wins: list[int]) -> Finding:
+    won = next(play for play in plays if play.won)
+    make = failure if item.judged else warning
+    return make(
+        "trivial_policy",
+        f"{item.name} wins {len(wins)} of {len(plays)} seeds, more than {item.max_win_share:.0%}",
+        policy=item.name, wins=len(wins), of=len(plays), seeds=wins, actions=won.actions[:5],
+    )  # fmt: skip
