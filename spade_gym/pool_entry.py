@@ -45,7 +45,8 @@ def read_file(path: Path, *, max_bytes: int, follow: bool = False) -> bytes:
     try:
         descriptor = os.open(path, flags)
     except (OSError, ValueError) as error:
-        raise PoolError(f"{str(path)!r} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise PoolError(f"{str(path)!r} cannot be read: {reason}") from error
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PoolError(f"{str(path)!r} is no regular file")

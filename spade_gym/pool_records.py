@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spade_gym.programs.reply import program_from_reply, program_from_source
-
 from spade_gym.errors import ManifestError, PoolError
 from spade_gym.programs.program import Manifest, Program
+from spade_gym.programs.reply import program_from_reply, program_from_source
 from spade_gym.types import GAME_SKILLS, TOOL_SKILLS, Setting
 
 FILE_KEYS = ("file", "filename", "file_name", "path", "filepath", "file_path", "game_file", "env_file")

@@ -1,1 +1,1 @@
-
+"""The command ``spade-gym``: one module a command, found through ``main.COMMANDS``."""

@@ -12,13 +12,13 @@ from spade_gym.cli.judge import (
     Checks,
     add_jobs_argument,
     default_jobs,
-    in_order,
     judge,
     real_checks,
     refuse_unexpected,
 )
 from spade_gym.cli.terminal import visible, width
 from spade_gym.errors import SpadeError
+from spade_gym.in_order import in_order
 
 if TYPE_CHECKING:
     from spade_gym.validation.finding import Verdict

@@ -16,40 +16,39 @@ if TYPE_CHECKING:
 _VALUE_CHARS = 300
 _SHOWN_ITEMS = 12
 
-#: What helps against a finding, by the first word of its check's name that is listed here.
+#: What helps against a failed check. Their order and meaning: ``spade_gym.validation.validate``.
 REMEDIES = {
     "read": "Give a readable UTF-8 text file: a raw reply (.md, .txt), a program (.py) or a pool entry.",
     "extract": "The reply must hold one complete program in a ```python fence (was it cut off by the token limit?).",
-    "syntax": "Fix the line that is named; the repairs that are known did not help.",
+    "syntax": "Mend the line that is named; none of the known repairs helped (a reply cut off cannot be mended).",
     "contract": "Define one class named ...Env with reset(seed=None) and step(action).",
-    "load": "Run the program's module and constructor without arguments; it must not raise.",
-    "smoke": "reset must give (text, dict) and step (text, number, bool, bool, dict) for any text action.",
-    "determinism": "Draw all chance from random.Random(seed) made in reset; avoid time, hash() and set order.",
-    "shared_state": "Keep all state in self and make it anew in reset; no globals, class attributes or mutable defaults.",
-    "reward": "Keep every reward finite and the sum of a play's rewards within [0, 1]; pay nothing twice.",
-    "access": "Remove every use of files, network, processes, threads and environment variables.",
-    "trivial": "Make winning depend on the instance, so that no fixed or senseless action wins.",
-    "leak": "Do not show the answer, or a text that wins on many seeds, in the first observation.",
+    "load": "The module and the constructor must run without arguments, quickly, and without raising.",
+    "smoke": "reset must give (text, dict), and step (text, number, bool, bool, dict) for any text action.",
+    "tool_schema": "Give every tool an OpenAI schema and a method tool_<name> that takes the same arguments.",
+    "reset_gate": "Each criterion must give a bool on the state at reset, without raising, and must not be met there.",
+    "solution": "solution() must return the actions, one a line, that win the instance that was just reset.",
+    "determinism": "Draw all chance from random.Random(seed) made in reset; avoid time, hash() and the order of sets.",
+    "shared_state": "Keep all state in self and make it anew in reset; no globals, no mutable defaults.",
     "termination": "End every play within max_turns: terminated on an outcome, truncated on the limit.",
+    "access": "Remove every use of files, network, processes, threads and environment variables.",
+    "input_call": "Take the player's text from step(action); never call input().",
+    "trivial_policy": "Make winning depend on the instance, so that no fixed or senseless action wins.",
+    "empty_answer": "Refuse an empty answer before comparing it with the right one.",
+    "unwinnable": "Make sure that an announced command can win, and add solution() to show it.",
+    "answer_leak": "Keep the answer, and any text that wins on other seeds too, out of the first observation.",
+    "eval_injection": "Never pass the player's text to eval, exec or compile; parse it.",
     "availability": "Never raise on an action: answer what is not understood with an observation and reward 0.",
-    "unwinnable": "Make sure an announced command can win, and add solution() to show it.",
-    "solution": "solution() must return the actions, one a line, that win the instance just reset.",
-    "eval": "Never pass the player's text to eval, exec or compile; parse it.",
-    "empty_answer": "Refuse an empty answer before comparing it.",
-    "schema": "Give every tool an OpenAI schema and a method tool_<name> with the same arguments.",
-    "criteria": "Each criterion must return a bool on the state at reset, and not be met already.",
-    "reset_gate": "Each criterion must return a bool on the state at reset, and not be met already.",
-    "timeout": "Make every reset and step answer within seconds.",
+    "reward": "Keep every reward finite and the sum of a play's rewards within [0, 1]; pay nothing twice.",
     "internal": "Report this; the program was not judged.",
 }
 _DEFAULT_REMEDY = "Look at the evidence, change the program (or the request to the designer) and check again."
+#: Notes that the lines ``repairs`` and ``adapters`` already tell.
+_TOLD = ("repair", "adapter")
 
 
 def remedy_for(check: str) -> str:
     """Return what to do about a failed check."""
-    if check in REMEDIES:
-        return REMEDIES[check]
-    return next((text for key, text in REMEDIES.items() if key in check or check in key), _DEFAULT_REMEDY)
+    return REMEDIES.get(check, _DEFAULT_REMEDY)
 
 
 def describe(verdict: Verdict, *, columns: int) -> str:
@@ -68,7 +67,7 @@ def describe(verdict: Verdict, *, columns: int) -> str:
             lines.append(wrap(f"{label}: {', '.join(names)}", columns=columns, indent="    "))
     for finding in verdict.failures:
         lines.append(_finding(finding, "failed", columns))
-    for finding in verdict.warnings:
+    for finding in (item for item in verdict.warnings if item.check not in _TOLD):
         lines.append(_finding(finding, "note", columns))
     remedies = dict.fromkeys(remedy_for(finding.check) for finding in verdict.failures)
     if remedies:
@@ -128,13 +127,15 @@ def plain(value: Any) -> Any:
 def _finding(finding: Finding, label: str, columns: int) -> str:
     lines = [wrap(f"{label} {finding.check}: {finding.message}", columns=columns, indent="    ")]
     lines.extend(
-        wrap(f"{key}: {_value(value)}", columns=columns, indent="        ") for key, value in finding.evidence.items()
+        wrap(f"{key}: {_value(value)}", columns=columns, indent="        ")
+        for key, value in finding.evidence.items()
+        if value not in ("", [], (), {}, None)
     )
     return "\n".join(lines)
 
 
 def _value(value: Any) -> str:
-    """Show a piece of evidence on few lines: texts quoted, lists cut."""
+    """Show a piece of evidence on few lines: texts quoted, lists and long texts cut."""
     if isinstance(value, list | tuple) and len(value) > _SHOWN_ITEMS:
         shown = ", ".join(_value(item) for item in value[:_SHOWN_ITEMS])
         return f"{shown}, ... ({len(value)} in all; --json shows them)"

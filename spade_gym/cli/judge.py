@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from spade_gym.errors import ManifestError, PoolError, ReplyError, SpadeError
+from spade_gym.errors import ManifestError, PoolError, ReplyError, SandboxError
 
 if TYPE_CHECKING:
     from spade_gym.programs.program import Program
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
 
 #: Largest reply that is read; thinking aloud may be long, a program may not (see ``pool_entry``).
 MAX_REPLY_BYTES = 4 << 20
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
 
 
 class Checks(NamedTuple):
@@ -104,38 +98,6 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def in_order(function: Callable[[_In], _Out], items: Sequence[_In], *, jobs: int) -> Iterator[_Out]:
-    """Apply a function to items in several threads and yield the results in the items' order.
-
-    The programs run in processes of their own, so threads do keep several processors busy. The threads are
-    daemons: after Ctrl-C nothing waits for the checks that are under way.
-    """
-    if jobs <= 1 or len(items) <= 1:
-        yield from map(function, items)
-        return
-    tasks: queue.SimpleQueue[tuple[Future[_Out], _In]] = queue.SimpleQueue()
-    futures: list[Future[_Out]] = []
-    for item in items:
-        futures.append(Future())
-        tasks.put((futures[-1], item))
-
-    def work() -> None:
-        while True:
-            try:
-                future, item = tasks.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                future.set_result(function(item))
-            except BaseException as error:  # carried over to the thread that asks for the result
-                future.set_exception(error)
-
-    for _ in range(min(jobs, len(items))):
-        threading.Thread(target=work, daemon=True).start()
-    for future in futures:
-        yield future.result()
-
-
 def add_jobs_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``--jobs`` and ``--isolation``, which every command that checks programs has."""
     parser.add_argument("--jobs", type=_positive, default=None, metavar="N", help="files at a time (default: cores)")
@@ -211,9 +173,9 @@ def refuse_unexpected(error: Exception) -> Verdict:
     """Make the verdict on a program on which a check itself broke down: nothing is accepted on doubt.
 
     Raises:
-        SpadeError: The error is the sandbox's or the user's, not a check's.
+        SandboxError: The error is the sandbox's, not a check's.
     """
-    if isinstance(error, SpadeError):
+    if isinstance(error, SandboxError):
         raise error
     return refusal(
         "internal",

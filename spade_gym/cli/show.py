@@ -15,7 +15,7 @@ from spade_gym.cli.which_program import Found, add_pool_argument, find
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``show``."""
-    parser.add_argument("name", metavar="NAME", help="a name, a Gymnasium id, or at least 8 digits of a digest")
+    parser.add_argument("name", metavar="NAME", help="a name, a Gymnasium id, 8 or more digits of a digest, or a file")
     add_detail_arguments(parser)
     add_pool_argument(parser)
 

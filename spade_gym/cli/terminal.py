@@ -21,11 +21,11 @@ _MIN_WIDTH, _MAX_WIDTH = 20, 100
 
 
 def visible(text: str, *, newlines: bool = True) -> str:
-    """Replace every character that a terminal would obey rather than show by its escape, ``\\x1b``.
+    r"""Replace every character that a terminal would obey rather than show by its escape, ``\x1b``.
 
     Args:
         text: Any text.
-        newlines: Keep line breaks (and make ``\\r\\n`` one); otherwise they are shown as ``\\n``.
+        newlines: Keep line breaks (and make ``\r\n`` one); otherwise they are shown as ``\n``.
     """
     if newlines:
         text = text.replace("\r\n", "\n").expandtabs(4)

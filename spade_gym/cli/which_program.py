@@ -44,11 +44,15 @@ def pools(folder: Path | None) -> dict[str, Pool]:
 
 
 def find(key: str, folder: Path | None) -> Found:
-    """Find the program that a name, a Gymnasium id, or a digest's first digits mean.
+    """Find the program that a name, a Gymnasium id, a digest's first digits, or a file or folder means.
 
     Raises:
-        PoolError: Nothing or more than one program answers.
+        SpadeError: Nothing or more than one program answers.
     """
+    if folder is None and Path(key).exists():
+        from spade_gym.locate import locate
+
+        return Found(locate(key), "")
     name = re.sub(r"-v\d+$", "", key.removeprefix("spade_gym:").removeprefix("spade/"))
     found: list[Found] = []
     errors: list[PoolError] = []

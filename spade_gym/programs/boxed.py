@@ -29,7 +29,7 @@ def boxes(text: str) -> Iterator[Box]:
 
     Takes time linear in the length of the text.
     """
-    closers = _closing_braces(text)
+    closers = closing_braces(text)
     position = 0
     for match in _BOX.finditer(text):
         closer = closers.get(match.end() - 1)
@@ -80,8 +80,8 @@ def without_thoughts(text: str) -> str:
     return "".join(kept)
 
 
-def _closing_braces(text: str) -> dict[int, int]:
-    """Return the index of the closing brace for the index of each opening brace that has one."""
+def closing_braces(text: str) -> dict[int, int]:
+    """Return, for the index of each opening brace that has one, the index of its closing brace."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for match in re.finditer(r"[{}]", text):

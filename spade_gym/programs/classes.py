@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from spade_gym.errors import ReplyError
 from spade_gym.programs.names import HOST_NAMES, bound_names
+
+#: Classes of one module that are looked at.
+MAX_CLASSES = 200
 
 Base = Literal["plain", "gymnasium", "gem", "tool_use"]
 
@@ -49,9 +53,16 @@ def module_classes(tree: ast.Module) -> dict[str, ClassView]:
     """Return the classes of a module by name, those under ``if`` and ``try`` included, in order.
 
     A class under ``if __name__ == "__main__"`` is none of the module's.
+
+    Raises:
+        ReplyError: There are more than 200 classes (check ``contract``).
     """
     nodes = {node.name: node for node in _statements(tree.body) if isinstance(node, ast.ClassDef)}
-    return {name: _view(node, nodes, tree) for name, node in nodes.items()}
+    if len(nodes) > MAX_CLASSES:
+        raise ReplyError(f"The program defines {len(nodes)} classes; at most {MAX_CLASSES} are read.", check="contract")
+    aliases = _aliases(tree)
+    known = bound_names(tree) | nodes.keys()
+    return {name: _view(node, nodes, aliases, known) for name, node in nodes.items()}
 
 
 def module_constants(tree: ast.Module) -> dict[str, int]:
@@ -84,11 +95,16 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(handler.body)
 
 
-def _view(node: ast.ClassDef, nodes: Mapping[str, ast.ClassDef], tree: ast.Module) -> ClassView:
+def _view(
+    node: ast.ClassDef, nodes: Mapping[str, ast.ClassDef], aliases: Mapping[str, str], known: Collection[str]
+) -> ClassView:
     """Collect what a class defines, inherits and uses, and why it is no environment."""
     lineage = _lineage(node, nodes)
-    aliases = _aliases(tree)
-    outside = [_qualified(base, aliases) for item in lineage for base in item.bases]
+    outside = [
+        _qualified(base, aliases) for item in lineage for base in item.bases if not _is_local(_plain(base), nodes)
+    ]
+    if any("ABCMeta" in ast.dump(keyword.value) for item in lineage for keyword in item.keywords):
+        outside.append("abc.abstract")
     methods: dict[str, ast.AST] = {}
     abstract: set[str] = set()
     for item in reversed(lineage):
@@ -96,7 +112,7 @@ def _view(node: ast.ClassDef, nodes: Mapping[str, ast.ClassDef], tree: ast.Modul
             (abstract.add if _is_stub(definition) or _is_abstract(definition) else abstract.discard)(name)
             methods[name] = definition
     methods = {name: definition for name, definition in methods.items() if name not in abstract}
-    unknown = _unknown_bases(lineage, nodes, tree)
+    unknown = _unknown_bases(lineage, known)
     base = _base(outside)
     calls = (item.func for item in ast.walk(node) if isinstance(item, ast.Call))
     return ClassView(
@@ -202,7 +218,9 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                found[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 found[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
@@ -235,9 +253,8 @@ def _base(outside: list[str]) -> Base:
     return "plain"
 
 
-def _unknown_bases(lineage: list[ast.ClassDef], nodes: Mapping[str, ast.ClassDef], tree: ast.Module) -> list[str]:
+def _unknown_bases(lineage: list[ast.ClassDef], known: Collection[str]) -> list[str]:
     """Return the base classes that nothing in the module defines or imports."""
-    known = bound_names(tree) | nodes.keys()
     bases = [_plain(base) for item in lineage for base in item.bases]
     roots = (_root(base) for base in bases)
     return [name for name in roots if name and name not in known]

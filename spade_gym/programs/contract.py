@@ -55,7 +55,8 @@ def read_contract(tree: ast.Module) -> Contract:
         candidates = [view for view in views.values() if not view.lacks]
         if not candidates:
             raise ReplyError(_refusal(tree, views), check="contract")
-        chosen = min(candidates, key=lambda view: _preference(view, candidates, tree))
+        played = {name for node in tree.body if not isinstance(node, ast.ClassDef) for name in _called(node)}
+        chosen = min(candidates, key=lambda view: _preference(view, candidates, played))
         return _describe(chosen, tree)
     except RecursionError as error:
         raise ReplyError("The program is nested too deeply to be read.", check="syntax") from error
@@ -98,12 +99,11 @@ def _is_import_call(function: ast.expr) -> bool:
     return name in ("__import__", "import_module")
 
 
-def _preference(view: ClassView, candidates: list[ClassView], tree: ast.Module) -> tuple[object, ...]:
+def _preference(view: ClassView, candidates: list[ClassView], played: set[str]) -> tuple[bool | int, ...]:
     """Sort key of a candidate, smallest best; position in the file decides only between equals."""
     others = [other for other in candidates if other is not view]
     extended = any(view.name in other.ancestors for other in others)
     used = any(view.name in other.uses for other in others)
-    played = any(view.name in _called(node) for node in tree.body if not isinstance(node, ast.ClassDef))
     named = _ENV_NAME.search(view.name) is not None
     return (
         view.name.startswith("_"),
@@ -112,7 +112,7 @@ def _preference(view: ClassView, candidates: list[ClassView], tree: ast.Module) 
         len(view.required_arguments) > 0,
         not named,
         view.base == "plain" and any(other.base != "plain" for other in others),
-        not played,
+        view.name not in played,
         "solution" not in view.methods,
         -len(view.methods),
         -view.node.lineno,
@@ -136,9 +136,7 @@ def _describe(view: ClassView, tree: ast.Module) -> Contract:
         setting = "tool_use"
     elif turns == 1 or _always_ends(view.methods.get("step")):
         setting = "single_turn"
-    return Contract(
-        view.name, camel_name(view.name), setting, tuple(adapters), turns, "solution" in view.methods
-    )
+    return Contract(view.name, camel_name(view.name), setting, tuple(adapters), turns, "solution" in view.methods)
 
 
 def _default_turns(view: ClassView, constants: Mapping[str, int]) -> int | None:
@@ -168,7 +166,10 @@ def _always_ends(step: ast.AST | None) -> bool:
     """Whether every result of ``step`` that the text shows is terminated."""
     if not isinstance(step, ast.FunctionDef):
         return False
-    ends = [node.value.elts[2] for node in _returns(step) if isinstance(node.value, ast.Tuple) and len(node.value.elts) >= 4]
+    results = [node.value for node in _returns(step)]
+    ends = [item.elts[2] for item in results if isinstance(item, ast.Tuple) and len(item.elts) >= 4]
+    if len(ends) < len(results):
+        return False
     return bool(ends) and all(isinstance(end, ast.Constant) and end.value is True for end in ends)
 
 

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from spade_gym.programs.syntax import fault_of
 
 _INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060"
-_FENCE = re.compile(rf"[ \t{_INVISIBLE}]*(?:[-*+][ ]+|\d{{1,3}}[.)][ ]+)?(`{{3,}}|~{{3,}})[ \t]*([^`\n]{{0,200}}?)[ \t\r]*$")
+_FENCE = re.compile(
+    rf"[ \t{_INVISIBLE}]*(?:[-*+][ ]+|\d{{1,3}}[.)][ ]+)?(`{{3,}}|~{{3,}})[ \t]*([^`\n]{{0,200}}?)[ \t\r]*$"
+)
 _PYTHON_TAG = re.compile(r"\{?\.?(?:python|py|ipython|pycon|sage)(?:[\d.]*)\b", re.IGNORECASE)
 _THINK = re.compile(r"<think(?:ing)?>|</think(?:ing)?>")
 _CLASS = re.compile(r"^[ \t]*class[ \t]+\w+", re.MULTILINE)
@@ -101,9 +103,7 @@ def extract(reply: str) -> Extraction:
 
 def _candidates(lines: Sequence[str], steps: tuple[str, ...]) -> Iterator[Candidate]:
     """Yield the candidates of a reply's lines: whole programs first, then bare code, then joined fences."""
-    fences = [
-        _Fence(index, match[1], match[2].strip()) for index, line in enumerate(lines) if (match := _FENCE.match(line))
-    ]
+    fences = [_Fence(index, match[1], match[2].strip()) for index, line in enumerate(lines) if (match := _fence(line))]
     spans = _outer_spans(fences, len(lines))
     yield from _whole(lines, fences, steps)
     ranked = sorted(range(len(spans)), key=lambda i: (*_rank(lines, spans[i]), -i))
@@ -184,6 +184,11 @@ def _text(lines: Sequence[str], span: _Span) -> str:
     return "\n".join(lines[span.first : span.last]) + "\n"
 
 
+def _fence(line: str) -> re.Match[str] | None:
+    """Match a fence line; a long line is none (this bounds the time that the pattern takes)."""
+    return _FENCE.match(line) if len(line) <= 300 else None
+
+
 def _complete(text: str) -> bool:
     """Whether the text seems to hold a class with ``step`` and ``reset``."""
     return _CLASS.search(text) is not None and all(method.search(text) for method in _METHODS)
@@ -207,7 +212,7 @@ def _mask_thoughts(lines: Sequence[str]) -> tuple[list[str], list[str], bool]:
     marker, inside = "", False
     for index in range(0 if orphan is None else orphan + 1, len(lines)):
         line = lines[index]
-        fence = None if inside else _FENCE.match(line)
+        fence = None if inside else _fence(line)
         if fence:
             if not marker:
                 marker = fence[1]

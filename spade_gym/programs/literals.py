@@ -19,6 +19,8 @@ _ENDS = {
     '"': re.compile(r'(?:[^\\"\n]|\\.)*+"', re.DOTALL),
     "'": re.compile(r"(?:[^\\'\n]|\\.)*+'", re.DOTALL),
 }
+#: Quotation marks that open nothing (apostrophes in prose) before the rest is taken as code; bounds the time.
+_MAX_FAILURES = 200
 
 
 class Literal(NamedTuple):
@@ -65,8 +67,8 @@ def lex(source: str) -> Lexed:
     """Find the string literals and comments of any text, in linear time."""
     found: list[Literal] = []
     comments: list[tuple[int, int]] = []
-    position = 0
-    while start := _START.search(source, position):
+    position = failures = 0
+    while failures < _MAX_FAILURES and (start := _START.search(source, position)):
         quote = start["quote"]
         if quote is None:
             comments.append(start.span())
@@ -76,6 +78,7 @@ def lex(source: str) -> Lexed:
         if end is None and len(quote) == 3:
             return Lexed(tuple(found), tuple(comments), start.start())
         if end is None:
+            failures += 1
             position = start.end()
             continue
         position = end.end()

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from spade_gym.errors import ReplyError
 
-#: Longest program text, in characters. Far above what 20,000 tokens can hold; keeps every check fast.
-MAX_CHARS = 400_000
+#: Longest reply or program text, in characters. Far above what 32,768 tokens hold; bounds the time of every check.
+MAX_CHARS = 300_000
 
 _TOO_DEEP = "the code is nested too deeply to be compiled"
 
@@ -33,7 +33,7 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         """Return kind, message and line in one phrase."""
-        return f"{self.kind}: {self.message}" + (f" (line {self.line})" if self.line else "")
+        return f"{self.kind}: {self.message}" + (f" (line {self.line} of the code)" if self.line else "")
 
 
 def fault_of(source: str, mode: str = "exec") -> Fault | None:

@@ -39,13 +39,16 @@ class Channel(Protocol):
 class WorkerChannel:
     """Frames to and from a jailed worker, each checked before it is believed.
 
+    Attributes:
+        process: The worker.
+
     Args:
         process: A worker that is ready.
         text_chars: Longest observation, for the bound of a frame's size.
     """
 
     def __init__(self, process: WorkerProcess, text_chars: int) -> None:
-        self._process = process
+        self.process = process
         self._text_chars = text_chars
         self._descriptor = process.connection.fileno()
         self._buffer: bytes | bytearray = b""
@@ -134,11 +137,11 @@ class WorkerChannel:
         self._seconds = seconds
         value = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._process.connection.setsockopt(socket.SOL_SOCKET, option, value)
+            self.process.connection.setsockopt(socket.SOL_SOCKET, option, value)
 
     def close(self) -> None:
         """Kill the worker."""
-        self._process.kill()
+        self.process.kill()
 
 
 class LocalChannel:

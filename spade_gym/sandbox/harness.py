@@ -17,6 +17,7 @@ from spade_gym.sandbox import adapt, savepoint
 from spade_gym.sandbox.audit import PROGRAM_FILE, AuditLog
 from spade_gym.sandbox.base import World
 from spade_gym.sandbox.conversion import BadResult, safe_repr, to_plain
+from spade_gym.sandbox.fingerprint import fingerprint
 from spade_gym.sandbox.tool_use import ToolUseBaseEnv
 from spade_gym.sandbox.world import Stage, Universe
 
@@ -204,6 +205,11 @@ class Harness:
         environment = self._enter(slot).environment
         value = environment.evaluate_criterion(index)
         return [bool(value), type(value).__name__]
+
+    def fingerprint(self, slot: int) -> str | None:
+        """A digest of the instance's state, for telling states apart; ``None`` where there can be none."""
+        instance = self._enter(slot)
+        return fingerprint(instance.environment, instance.module, instance.universe.state())
 
     def accesses(self) -> list[Any]:
         """Attempts of the program's own code (only under ``World(audit=True)``)."""

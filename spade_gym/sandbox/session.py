@@ -20,7 +20,7 @@ from spade_gym.sandbox.channel import Channel, LocalChannel, WorkerChannel
 from spade_gym.sandbox.preload import kind_for
 from spade_gym.sandbox.wire import Rows, Value
 from spade_gym.sandbox.worker import FLUSH_SECONDS
-from spade_gym.sandbox.zygotes import resolve_level, zygote_pool
+from spade_gym.sandbox.zygotes import DeathWatch, WorkerProcess, resolve_level, zygote_pool
 from spade_gym.types import Transition
 
 Row = tuple[int, bool, str, float, bool, bool, dict[str, Any]]
@@ -119,6 +119,7 @@ class Session:
         if max_turns is not None:
             self._arguments["max_turns"] = max_turns
         self._channel: Channel | None = None
+        self._prepared: WorkerProcess | None = None
         self._generation = 0
         self._num_requests = 0
         self._report: LoadReport | None = None
@@ -177,11 +178,20 @@ class Session:
         self._stale = {slot for slot, state in self._slots.items() if state.fault is None}
         return channel
 
+    def prepare(self) -> None:
+        """Have a locked-in worker ready, so that the first reset need not wait for one."""
+        if self._channel is None and self._prepared is None and self.level is not Isolation.L0:
+            self._prepared = self._fork()
+
     def _new_channel(self) -> Channel:
         if self.level is Isolation.L0:
             if self._world.audit:
                 raise SandboxError("attempts can be recorded only in a worker of its own (L1 or stronger), not at L0")
             return LocalChannel()
+        process, self._prepared = self._prepared or self._fork(), None
+        return WorkerChannel(process, self.limits.text_chars)
+
+    def _fork(self) -> WorkerProcess:
         kind = kind_for(required_imports(self.program.source))
         process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self.limits)
         try:
@@ -189,7 +199,18 @@ class Session:
         except SandboxError:
             process.kill()
             raise
-        return WorkerChannel(process, self.limits.text_chars)
+        return process
+
+    def death_watch(self) -> DeathWatch:
+        """Watch for the death of the present worker.
+
+        Raises:
+            SandboxError: There is no worker process (L0), or this system has no process handles.
+        """
+        channel = self._start()
+        if not isinstance(channel, WorkerChannel):
+            raise SandboxError("at L0 there is no process to watch")
+        return channel.process.watch()
 
     def _kill(self) -> None:
         if self._channel is not None:
@@ -199,6 +220,9 @@ class Session:
     def close(self) -> None:
         """End the worker. The session can be used again: instances are replayed in a new one."""
         self._kill()
+        if self._prepared is not None:
+            self._prepared.kill()
+            self._prepared = None
         self._pending = None
 
     def __enter__(self) -> Session:
@@ -465,6 +489,16 @@ class Session:
         self._ready(slot)
         holds, type_name = self._ask("criterion", slot, index)
         return Criterion(bool(holds), str(type_name))
+
+    def fingerprint(self, slot: int) -> str | None:
+        """A digest that equal states of an instance share; ``None`` where its state cannot be read completely.
+
+        Raises:
+            ProgramFault: The instance is faulty.
+        """
+        self._ready(slot)
+        value = self._ask("fingerprint", slot)
+        return value if isinstance(value, str) else None
 
     def accesses(self) -> list[Access]:
         """What the program's own code tried to reach so far; needs ``World(audit=True)``."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -35,6 +37,23 @@ sys.path += sys.argv[3:]
 from spade_gym.sandbox.zygote import main
 main(sys.argv[2])
 """
+
+
+class DeathWatch:
+    """Waits until a process is really gone (for tests and benchmarks)."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for at most ``seconds``; whether the process is dead."""
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.close(self._handle)
 
 
 class WorkerProcess:
@@ -66,6 +85,12 @@ class WorkerProcess:
             raise SandboxError(f"a new worker could not lock itself in: {rest.decode('utf-8', 'replace') or 'it died'}")
         self.connection.settimeout(None)
 
+    def watch(self) -> DeathWatch:
+        """Watch for the end of the process, beyond ``kill``."""
+        if self._handle is None:
+            raise SandboxError("this system has no process handles (pidfd), or the process was killed before")
+        return DeathWatch(os.dup(self._handle))
+
     def kill(self) -> None:
         """Kill the process, now, and close the connection; harmless when it is already dead."""
         self.connection.close()
@@ -78,6 +103,10 @@ class WorkerProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
+
+    def __del__(self) -> None:
+        """An environment that nobody closed leaves no process behind."""
+        self.kill()
 
 
 class Zygote:
@@ -202,7 +231,9 @@ class ZygotePool:
 
 @functools.lru_cache(maxsize=1)
 def _pool_of(process: int) -> ZygotePool:
-    return ZygotePool()
+    pool = ZygotePool()
+    atexit.register(pool.close)
+    return pool
 
 
 def zygote_pool() -> ZygotePool:

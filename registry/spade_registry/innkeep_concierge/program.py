@@ -82,7 +82,8 @@ class InnkeepConciergeEnv(ToolUseBaseEnv):
         best = next(room.hotel for room in good if room.is_free(first, last))
         self._state = {"rooms": rooms, "stays": {}, "payments": {}, "members": {guest: "gold", "Ugo Tamm": "silver"}}
         self._user_messages = [
-            f"I need a single room in {here}, arriving on day {first} and leaving on day {last}, for {guest}: the cheapest "
+            f"I need a single room in {here}, arriving on day {first} and leaving on day {last}, for {guest}: the "
+            "cheapest "
             "hotel with at least four stars that has one free.",
             "Lovely. Add breakfast to that booking.",
             "I can stay one night longer. Extend the booking by one night at the end and settle the difference.",
@@ -257,7 +258,9 @@ class InnkeepConciergeEnv(ToolUseBaseEnv):
         if self._state["members"].get(stay.guest) != "gold" or stay.upgraded or stay.room.room_type == "suite":
             return "error=not_allowed"
         better = ROOM_TYPES[ROOM_TYPES.index(stay.room.room_type) + 1]
-        if not stay.shift(next(iter(self._rooms(stay.room.hotel, better, stay.first, stay.last)), None), stay.first, stay.last):
+        if not stay.shift(
+            next(iter(self._rooms(stay.room.hotel, better, stay.first, stay.last)), None), stay.first, stay.last
+        ):
             return "error=full"
         stay.upgraded = True
         return stay.card()

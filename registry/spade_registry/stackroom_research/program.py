@@ -47,10 +47,13 @@ class StackroomResearchEnv(ToolUseBaseEnv):
         title = rows(self._titles, title_id=asked.title_id)[0]
         self._user_messages = [
             f"You do research for a library. How many copies of '{title.name}' are on the shelf at the {asked.branch} "
-            f"branch right now? File the number under the label 'shelf'. Each label can be filed {FILINGS_PER_LABEL} times.",
+            "branch right now? File the number under the label 'shelf'. Each label can be filed "
+            f"{FILINGS_PER_LABEL} times.",
             f"Which title of {author} was lent most often? File its title id under 'top'.",
-            "For that title, how many days did its longest loan last (end day minus start day)? File it under 'longest'.",
-            f"{member.name} wants to borrow a book. What is the smallest payment in cents after which the fees no longer "
+            "For that title, how many days did its longest loan last (end day minus start day)? File it under "
+            "'longest'.",
+            f"{member.name} wants to borrow a book. What is the smallest payment in cents after which the fees no "
+            "longer "
             "stand in the way? (Checkout is refused above 500 cents.) File it under 'payment', 0 if nothing is needed.",
         ]
         self._message_criteria = [self._filed(label) for label in LABELS]
@@ -144,5 +147,5 @@ class StackroomResearchEnv(ToolUseBaseEnv):
         for name, argument in steps:
             values = [argument, self._wanted.get(argument)]
             arguments = {key: value for key, value in zip(keys[name], values, strict=False)}
-            lines.append("<tool_call>%s</tool_call>" % json.dumps({"name": name, "arguments": arguments}))
+            lines.append("".join(["<tool_call>", json.dumps({"name": name, "arguments": arguments}), "</tool_call>"]))
         return "\n".join([*lines, "<answer>done</answer>"])

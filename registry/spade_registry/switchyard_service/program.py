@@ -58,7 +58,8 @@ class SwitchyardServiceEnv(ToolUseBaseEnv):
         tell(ticket, "ticket", line=dead, category="slow_data", status="open", resolution="")
         gigabytes, plan = rng.choice([3, 3.5, 4]), rng.choice(["P2", "P3"])
         self._user_messages = [
-            f"Good morning, {name} speaking. My number {phones[0]} has been dead since yesterday. If there is something "
+            f"Good morning, {name} speaking. My number {phones[0]} has been dead since yesterday. If there is "
+            "something "
             "to pay I agree to pay it. Please get the line working.",
             f"Thank you. Put that line on plan {plan}. The slow data I reported is fine again, by the way.",
             f"I am going abroad: enable roaming for {phones[0]} and add {gigabytes} GB of extra data, not more.",
@@ -183,7 +184,9 @@ class SwitchyardServiceEnv(ToolUseBaseEnv):
         )
 
     def tool_set_roaming(self, line_id, enabled):
-        return self._act("set_roaming", line_id, {"roaming": enabled}, (enabled not in (True, False), "say true or false"))
+        return self._act(
+            "set_roaming", line_id, {"roaming": enabled}, (enabled not in (True, False), "say true or false")
+        )
 
     def tool_swap_sim(self, line_id, device_id):
         known = {value for (_, field), value in self._state.items() if field == "device"}

@@ -1,0 +1,407 @@
+"""Many instances of one or several programs as one vector environment, with one message a worker and step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from spade_gym.envs import episode
+from spade_gym.envs.program_env import check_actions
+from spade_gym.envs.render import frame
+from spade_gym.envs.spaces import Unicode
+from spade_gym.errors import ProgramFault
+from spade_gym.locate import locate
+from spade_gym.programs.program import Program
+from spade_gym.sandbox.base import Isolation, Limits
+from spade_gym.sandbox.session import Row, Session
+from spade_gym.types import WIN_THRESHOLD
+
+Key = Program | Path | str
+_Flags = npt.NDArray[np.bool_]
+
+
+class _Lane:
+    """The instances that one worker plays.
+
+    Attributes:
+        session: The worker's session.
+        indices: Their places in the vector.
+        slots: Their slots in the session, in the same order.
+    """
+
+    def __init__(self, session: Session, indices: list[int]) -> None:
+        self.session = session
+        self.indices = indices
+        self.slots = [session.open() for _ in indices]
+        self.slot_of = dict(zip(indices, self.slots, strict=True))
+
+
+class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any]]):
+    """Plays many instances at once; every trajectory is exactly that of a ``ProgramEnv`` with the same seeds.
+
+    Programs may be mixed: ``gymnasium.make_vec("spade/Program-v0", num_envs=4, program=[a, b])`` plays a, b, a, b.
+    Observations are a tuple of texts; actions any sequence of texts. A program that fails in a step truncates its
+    own episode (``infos["fault"]``); one that fails in an automatic reset shows a notice and is truncated at the
+    next step, so that a long run goes on.
+
+    Args:
+        num_envs: Number of instances.
+        program: A program or key (see :func:`spade_gym.locate.locate`), or a sequence of them, used in turn.
+        autoreset_mode: ``NextStep`` (default), ``SameStep`` or ``Disabled``, or Gymnasium's ``AutoresetMode``.
+        num_workers: Workers per program; more than one uses more processor cores.
+        max_turns, hint, isolation, limits, render_mode: As for ``ProgramEnv`` (``render_mode``: ``ansi`` or absent).
+
+    Raises:
+        SpadeError: No such program.
+        ValueError: An argument is out of range.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        program: Key | Sequence[Key],
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        num_workers: int = 1,
+        max_turns: int | None = None,
+        hint: bool = False,
+        isolation: Isolation | int | str | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, "ansi"):
+            raise ValueError(f"render_mode of a vector environment must be 'ansi' or absent, got {render_mode!r}")
+        if num_envs < 1 or num_workers < 1:
+            raise ValueError(f"num_envs and num_workers must be at least 1, got {num_envs} and {num_workers}")
+        keys = [program] if isinstance(program, Program | Path | str) else list(program)
+        if not keys:
+            raise ValueError("program must be a program, a key, or a sequence with at least one of them")
+        located = [locate(key) for key in keys]
+        self.programs = tuple(located[index % len(located)] for index in range(num_envs))
+        self.num_envs = num_envs
+        self.limits = episode.as_limits(limits)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}  # type: ignore[misc]
+        self.render_mode = render_mode
+        hint_chars = max(len(item.manifest.hint) for item in located) + 16
+        self.single_observation_space = Unicode(self.limits.text_chars + hint_chars)
+        self.single_action_space = Unicode(self.limits.action_chars)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._hint = hint
+        self._max_turns = max_turns
+        self._isolation = Isolation.parse(isolation)
+        self._num_workers = num_workers
+        self._turn_limit = min(max_turns or self.limits.turns, self.limits.turns)
+        self._last_only = np.array([item.manifest.reward == "last" for item in self.programs])
+        self._any_last_only = bool(self._last_only.any())
+        self._lanes: list[_Lane] = []
+        self._rngs: list[np.random.Generator | None] = [None] * num_envs
+        self._observations: list[str] = [""] * num_envs
+        self._actions: list[str | None] = [None] * num_envs
+        self._begun = False
+        self._clear(range(num_envs))
+
+    def _clear(self, indices: Iterable[int]) -> None:
+        if not self._begun:
+            self._totals = np.zeros(self.num_envs)
+            self._turns = np.zeros(self.num_envs, dtype=np.int64)
+            self._ended = np.zeros(self.num_envs, dtype=np.bool_)
+            self._seeds = [0] * self.num_envs
+            self._reset_faults: dict[int, str] = {}
+        for index in indices:
+            self._totals[index] = 0.0
+            self._turns[index] = 0
+            self._ended[index] = False
+            self._actions[index] = None
+            self._reset_faults.pop(index, None)
+
+    def _open(self) -> list[_Lane]:
+        if not self._lanes:
+            places: dict[tuple[str, int], list[int]] = {}
+            counts: Counter[str] = Counter()
+            for index, program in enumerate(self.programs):
+                worker = counts[program.digest] % self._num_workers
+                counts[program.digest] += 1
+                places.setdefault((program.digest, worker), []).append(index)
+            for indices in places.values():
+                session = Session(
+                    self.programs[indices[0]],
+                    isolation=self._isolation,
+                    limits=self.limits,
+                    max_turns=self._max_turns,
+                )
+                self._lanes.append(_Lane(session, indices))
+        return self._lanes
+
+    # ---- resetting
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Start episodes.
+
+        Args:
+            seed: ``None``, one number (environment i gets seed + i), or a list with one entry an environment.
+            options: ``hint`` as for ``ProgramEnv``; ``reset_mask``: bool array (num_envs,) of those to reset.
+
+        Raises:
+            ProgramFault: A program failed.
+            ValueError: A seed list or mask of the wrong length.
+        """
+        chosen = dict(options or {})
+        indices = self._chosen(chosen.pop("reset_mask", None))
+        hint = bool(episode.check_options(chosen).get("hint", self._hint))
+        seeds = self._seed_list(seed)
+        results = self._reset(indices, [seeds[index] for index in indices])
+        infos: dict[str, Any] = {}
+        self._begun = True
+        for index, result in zip(indices, results, strict=True):
+            if isinstance(result, ProgramFault):
+                raise result
+            self._observations[index] = self._first(index, result[2], hint)
+            infos = self._add_info(infos, self._reset_info(index, result), index)
+        return tuple(self._observations), infos
+
+    def _chosen(self, mask: object) -> list[int]:
+        if mask is None:
+            return list(range(self.num_envs))
+        flags = np.asarray(mask)
+        if flags.dtype != np.bool_ or flags.shape != (self.num_envs,) or not flags.any():
+            raise ValueError(
+                f"reset_mask must be a bool array of shape ({self.num_envs},) with at least one True, got {mask!r}"
+            )
+        return [int(index) for index in np.flatnonzero(flags)]
+
+    def _seed_list(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
+            if len(seed) != self.num_envs:
+                raise ValueError(f"a list of seeds needs {self.num_envs} entries, one an environment, got {len(seed)}")
+            return [episode.as_seed(item) for item in seed]
+        first = episode.as_seed(seed)
+        assert first is not None
+        return [first + index for index in range(self.num_envs)]
+
+    def _reset(self, indices: Sequence[int], seeds: Sequence[int | None]) -> list[Row | ProgramFault]:
+        """Start the episodes of some environments, whose streams go on where no seed is given."""
+        self._clear(indices)
+        for index, seed in zip(indices, seeds, strict=True):
+            if seed is not None:
+                self._rngs[index] = seeding.np_random(seed)[0]
+                self._seeds[index] = seed
+            else:
+                rng = self._rngs[index]
+                if rng is None:
+                    rng = self._rngs[index] = seeding.np_random()[0]
+                self._seeds[index] = episode.next_instance(rng)
+        chosen = set(indices)
+        return self._exchange("reset", chosen, self._seeds)
+
+    def _first(self, index: int, observation: str, hint: bool) -> str:
+        return episode.with_hint(self.programs[index], observation) if hint else observation
+
+    def _reset_info(self, index: int, row: Row) -> dict[str, Any]:
+        program = self.programs[index]
+        tools = ""
+        if program.setting == "tool_use":
+            lane = next(lane for lane in self._open() if index in lane.slot_of)
+            tools = json.dumps(lane.session.tools(lane.slot_of[index]))
+        info = episode.reset_info(program, self._seeds[index], tools)
+        if row[6]:
+            episode.add_program_info(info, row[6])
+        return info
+
+    # ---- stepping
+
+    def step(
+        self, actions: Sequence[str]
+    ) -> tuple[tuple[str, ...], npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
+        """Play one action in every environment (see the class for what happens at the end of an episode).
+
+        Args:
+            actions: ``num_envs`` texts.
+
+        Returns:
+            Observations (tuple of texts), rewards, terminations, truncations (arrays of shape (num_envs,)), infos.
+
+        Raises:
+            ResetNeeded: ``reset`` was never called, or (mode Disabled) a finished environment was not reset.
+            TypeError, ValueError: An action is no text, or too long.
+        """
+        if not self._begun:
+            raise ResetNeeded("call reset() before step()")
+        if len(actions) != self.num_envs:
+            raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {len(actions)}")
+        limit = self.limits.action_chars
+        for action in actions:
+            if type(action) is not str or len(action) > limit or not action.isascii():
+                check_actions(actions, limit)
+                break
+        resetting: list[int] = []
+        if self._ended.any():
+            if self.autoreset_mode is AutoresetMode.DISABLED:
+                raise ResetNeeded(
+                    f"environments {np.flatnonzero(self._ended).tolist()} are over: reset them with "
+                    "reset(options={'reset_mask': …}) before step()"
+                )
+            resetting = [int(index) for index in np.flatnonzero(self._ended)]
+        infos: dict[str, Any] = {}
+        rewards, terminated, truncated, infos = self._play(actions, resetting, infos)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            if self._ended.any():
+                infos = self._restart_ended(infos)
+        elif resetting:
+            infos = self._autoreset(resetting, infos)
+        return tuple(self._observations), rewards, terminated, truncated, infos
+
+    def _play(
+        self, actions: Sequence[str], skipped: list[int], infos: dict[str, Any]
+    ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
+        """Step every environment that is not to be reset instead."""
+        chosen = None
+        if skipped or self._reset_faults:
+            chosen = set(range(self.num_envs)).difference(skipped, self._reset_faults)
+        rows = self._exchange("step", chosen, actions)
+        places = range(self.num_envs) if chosen is None else sorted(chosen)
+        rewards, terminated, truncated = [0.0] * self.num_envs, [False] * self.num_envs, [False] * self.num_envs
+        faults: dict[int, str] = dict(self._reset_faults)
+        observations = self._observations
+        for index in faults:
+            truncated[index] = True
+        for index, row in zip(places, rows, strict=True):
+            self._actions[index] = actions[index]
+            if isinstance(row, ProgramFault):
+                faults[index] = episode.describe_fault(row)
+                observations[index] = episode.FAULT_NOTICE
+                truncated[index] = True
+                continue
+            _, _, observations[index], rewards[index], terminated[index], truncated[index], given = row
+            if given:
+                info: dict[str, Any] = {}
+                episode.add_program_info(info, given)
+                infos = self._add_info(infos, info, index)
+        return self._settle(rewards, terminated, truncated, skipped, faults, infos)
+
+    def _settle(
+        self,
+        reward_list: list[float],
+        terminated_list: list[bool],
+        truncated_list: list[bool],
+        skipped: list[int],
+        faults: dict[int, str],
+        infos: dict[str, Any],
+    ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
+        """Turn lists into arrays; apply the turn limit and the reward rule; find the winners."""
+        rewards = np.array(reward_list)
+        terminated = np.array(terminated_list, dtype=np.bool_)
+        truncated = np.array(truncated_list, dtype=np.bool_)
+        if self._any_last_only:
+            rewards[self._last_only & ~terminated] = 0.0
+        self._turns += 1
+        self._totals += rewards
+        truncated |= (self._turns >= self._turn_limit) & ~terminated
+        stepped = np.ones(self.num_envs, dtype=np.bool_)
+        if skipped:
+            truncated[skipped] = False
+            stepped[skipped] = False
+        self._ended = terminated | truncated
+        infos["is_success"] = terminated & (self._totals >= WIN_THRESHOLD)
+        infos["_is_success"] = stepped
+        fault_texts = np.full(self.num_envs, "", dtype=object)
+        for index, text in faults.items():
+            fault_texts[index] = text
+        if skipped:
+            fault_texts[skipped] = None
+        infos["fault"] = fault_texts
+        infos["_fault"] = stepped.copy()
+        return rewards, terminated, truncated, infos
+
+    def _exchange(self, operation: str, chosen: set[int] | None, values: Sequence[Any]) -> list[Row | ProgramFault]:
+        """Send every worker its share, then collect: workers run side by side. Results in the order of indices."""
+        lanes = self._open()
+        for lane in lanes:
+            if chosen is None:
+                items = [(slot, values[index]) for slot, index in zip(lane.slots, lane.indices, strict=True)]
+            else:
+                items = [
+                    (slot, values[index])
+                    for slot, index in zip(lane.slots, lane.indices, strict=True)
+                    if index in chosen
+                ]
+            lane.session.begin(operation, items)
+        if len(lanes) == 1:
+            return lanes[0].session.finish()
+        results: dict[int, Row | ProgramFault] = {}
+        for lane in lanes:
+            places = lane.indices if chosen is None else [index for index in lane.indices if index in chosen]
+            results.update(zip(places, lane.session.finish(), strict=True))
+        return [results[index] for index in sorted(results)]
+
+    def _restart_ended(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """Reset finished environments within the step that finished them, keeping their last results in infos."""
+        ended = [int(index) for index in np.flatnonzero(self._ended)]
+        for index in ended:
+            final = {
+                key: infos[key][index]
+                for key in infos
+                if not key.startswith("_") and f"_{key}" in infos and infos[f"_{key}"][index] and key != "program_info"
+            }
+            final["is_success"] = bool(final["is_success"])
+            infos = self._add_info(infos, {"final_obs": self._observations[index], "final_info": final}, index)
+        return self._autoreset(ended, infos)
+
+    def _autoreset(self, indices: list[int], infos: dict[str, Any]) -> dict[str, Any]:
+        results = self._reset(indices, [None] * len(indices))
+        for index, result in zip(indices, results, strict=True):
+            if isinstance(result, ProgramFault):
+                self._reset_faults[index] = episode.describe_fault(result)
+                self._observations[index] = episode.FAULT_NOTICE
+                continue
+            self._observations[index] = self._first(index, result[2], self._hint)
+            infos = self._add_info(infos, self._reset_info(index, result), index)
+        return infos
+
+    # ---- looking
+
+    @property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """For every environment, the commands that its manifest declares, else those its last observation announces."""
+        return tuple(
+            episode.commands_of(program, text) for program, text in zip(self.programs, self._observations, strict=True)
+        )
+
+    @property
+    def instance_seeds(self) -> tuple[int, ...]:
+        """Seeds of the present instances."""
+        return tuple(self._seeds)
+
+    def render(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """Return the present turn of every environment as text (``ansi``)."""
+        if self.render_mode is None:
+            return None
+        return tuple(
+            frame(program.name, int(turns), self._turn_limit, float(total), action, text)
+            for program, turns, total, action, text in zip(
+                self.programs, self._turns, self._totals, self._actions, self._observations, strict=True
+            )
+        )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the workers."""
+        for lane in self._lanes:
+            lane.session.close()
+        self._lanes = []

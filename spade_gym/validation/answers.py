@@ -1,0 +1,100 @@
+"""Does the answer check accept what is no answer? (check ``empty_answer``)"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from spade_gym.validation import actions
+from spade_gym.validation.context import SEEDS, Context
+from spade_gym.validation.finding import Finding, failure
+from spade_gym.validation.plays import Play, script
+
+#: Texts that answer nothing; ``nan`` passes checks of the form ``not abs(answer - right) > tolerance``.
+_NO_ANSWERS = ("", " ", ",", ".", "-", "nan", "inf", "1e400", "None", "null", "*", "?", ".*", "%")
+_MIN_ACCEPTED = 3
+_VERB = re.compile(r"([A-Za-z_]+[\s:]+)(.+)", re.DOTALL)
+_NUMBER_SOUP = " ".join(str(number) for number in range(201))
+
+
+def check_empty_answer(context: Context) -> Iterator[Finding]:
+    """The last line of the solution must not be replaceable by nothing, a fragment of it, or all answers at once.
+
+    Each replacement is played after the other lines, and rejects when it wins on three of the seeds 0–4.
+    """
+    if context.is_tool_use:
+        return
+    tries: list[tuple[str, int, list[str]]] = []
+    for seed in SEEDS:
+        lines = context.solution_actions(seed)
+        last = actions.unboxed(lines[-1]) if lines else ""
+        for kind, text in _replacements(context, last, seed).items():
+            tries += [(kind, seed, [*lines[:-1], actions.boxed(text)])]
+    items = [(seed, script(moves)) for _, seed, moves in tries]
+    plays = context.player().play_many(items, steps=context.steps, origin="search")
+    accepted: dict[str, list[Play]] = {}
+    for (kind, _, _), play in zip(tries, plays, strict=True):
+        if play.won:
+            accepted.setdefault(kind, []).append(play)
+    yield from _judge(accepted)
+
+
+def _judge(accepted: Mapping[str, list[Play]]) -> Iterator[Finding]:
+    """One failure at most; list elements count only if several different ones are each accepted."""
+    for kind, plays in accepted.items():
+        if kind == "its last element":
+            continue
+        seeds = {play.seed for play in plays}
+        if kind == "its first element":
+            seeds &= {play.seed for play in accepted.get("its last element", [])}
+        if len(seeds) >= _MIN_ACCEPTED:
+            yield failure(
+                "empty_answer",
+                f"the answer check accepts {kind} instead of the answer on {len(seeds)} of {len(SEEDS)} seeds",
+                accepted=kind, seeds=sorted(seeds), actions=plays[0].actions[-3:], rewards=plays[0].rewards,
+            )  # fmt: skip
+            return
+
+
+def _replacements(context: Context, last: str, seed: int) -> dict[str, str]:
+    """What is played instead of the last line, by description."""
+    verb, answer = "", last
+    match = _VERB.fullmatch(last)
+    if match is not None:
+        verb, answer = match.groups()
+    found = {f"{text!r}": text for text in _NO_ANSWERS}
+    if verb:
+        found |= {f"the command with {text!r} as its answer": f"{verb}{text}" for text in _NO_ANSWERS}
+    found |= {f"{kind}": f"{verb}{text}" for kind, text in fragments(answer).items()}
+    found["all numbers from 0 to 200"] = f"{verb}{_NUMBER_SOUP}"
+    options = [option for option in actions.boxes(context.firsts([seed])[0]) if " " not in option]
+    if len(set(options)) > 1:
+        found["all options at once"] = " ".join(options)
+        found["all options at once, with commas"] = ", ".join(options)
+    return {kind: text for kind, text in found.items() if _differs(text, last)}
+
+
+def _differs(text: str, last: str) -> bool:
+    return "".join(text.split()).casefold() != "".join(last.split()).casefold()
+
+
+def fragments(answer: str) -> dict[str, str]:
+    """Parts of an answer that a careful check refuses, by description.
+
+    Left out are parts that a merely lenient check may take: the initial of a word ("y" for "yes"), what follows a
+    label ("4" of "x = 4"), and decimals with a digit less.
+    """
+    found: dict[str, str] = {}
+    elements = [element for element in re.split(r"[,;\s]+", answer) if element]
+    if len(elements) >= 3 and len(set(elements)) > 1:
+        found |= {"its first element": elements[0], "its last element": elements[-1]}
+    if len(answer) < 3 or re.search(r"[=:.)]", answer) or not answer[-1].isalnum() or not answer[0].isalnum():
+        return found
+    middle = answer[len(answer) // 2]
+    found["its last character"] = answer[-1]
+    if middle.isalnum():
+        found["its middle character"] = middle
+    found["its second half"] = answer[len(answer) // 2 :].strip(" ,;/")
+    if answer[0].isdigit() and answer[0] != "0":
+        found |= {"its first character": answer[0], "all but its last character": answer[:-1].rstrip(" ,;/")}
+    return found
