@@ -43,6 +43,18 @@ class Damage(NamedTuple):
     problem: str
 
 
+class Survey(NamedTuple):
+    """What a pool holds.
+
+    Attributes:
+        programs: The programs of the sound entries, each source once.
+        damages: What is wrong with the other entries.
+    """
+
+    programs: tuple[Program, ...]
+    damages: tuple[Damage, ...]
+
+
 class Pool:
     """A folder of programs that many processes may read and write at once.
 
@@ -151,6 +163,15 @@ class Pool:
         Raises:
             PoolError: There is no such folder.
         """
+        return self.survey().damages
+
+    def survey(self) -> Survey:
+        """Read every entry and return the sound programs and what is wrong with the others.
+
+        Raises:
+            PoolError: There is no such folder.
+        """
+        programs: list[Program] = []
         damages: list[Damage] = []
         seen: dict[str, str] = {}
         for folder in self._folders():
@@ -160,9 +181,11 @@ class Pool:
                 damages.append(Damage(folder.name, str(error)))
                 continue
             first = seen.setdefault(program.digest, folder.name)
-            if first != folder.name:
+            if first == folder.name:
+                programs.append(program)
+            else:
                 damages.append(Damage(folder.name, f"holds the same source as {first!r}; remove one of the two"))
-        return tuple(damages)
+        return Survey(tuple(programs), tuple(damages))
 
     def _folders(self) -> list[Path]:
         """Return the entries' folders, sorted; linked folders too, to be refused by name on reading."""

@@ -1,1 +1,1 @@
-
+"""Benchmarks, each a function that returns plain numbers."""

@@ -6,6 +6,7 @@ speed drifts changes both. Ratios are comparable between machines, absolute time
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import statistics
@@ -108,8 +109,11 @@ def _steps(repetitions: int, level: Isolation) -> dict[str, float]:
     sync = gymnasium.vector.SyncVectorEnv([_DirectEnv] * 64)
     asynchronous = gymnasium.vector.AsyncVectorEnv([_DirectEnv] * 64, shared_memory=False)
     peers: dict[str, tuple[Any, int]] = {
-        "batch64": (vectors[64], 64), "batch256": (vectors[256], 256), "sync64": (sync, 64), "async64": (asynchronous, 64),
-    }  # fmt: skip
+        "batch64": (vectors[64], 64),
+        "batch256": (vectors[256], 256),
+        "sync64": (sync, 64),
+        "async64": (asynchronous, 64),
+    }
     try:
         subjects: dict[str, tuple[Callable[[], object], int, int]] = {
             "direct": (lambda: direct.step(_ACTION), 20_000, 1),
@@ -117,8 +121,7 @@ def _steps(repetitions: int, level: Isolation) -> dict[str, float]:
         }
         for name, (peer, n) in peers.items():
             peer.reset(seed=0)
-            actions = (_ACTION,) * n
-            subjects[name] = (lambda peer=peer, actions=actions: peer.step(actions), 100 if "batch" in name else 10, n)
+            subjects[name] = (functools.partial(peer.step, (_ACTION,) * n), 100 if "batch" in name else 10, n)
         return _compare(subjects, repetitions)
     finally:
         single.close()
@@ -131,7 +134,7 @@ def _slow_ratio(repetitions: int, level: Isolation) -> float:
     work = 1000
     for _ in range(3):  # find how many loops make 100 µs here
         probe = _instance(_SLOW.replace("WORK", str(work)))
-        work = max(1, round(work * 100 / _micros(lambda probe=probe: probe.step(_ACTION), 300, 1)))  # type: ignore[misc]
+        work = max(1, round(work * 100 / _micros(functools.partial(probe.step, _ACTION), 300, 1)))
     source = _SLOW.replace("WORK", str(work))
     direct = _instance(source)
     vector = ProgramVectorEnv(64, program=_program(source), isolation=level, limits=_LIMITS)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spade_gym.cli.check_report import dump
-from spade_gym.cli.terminal import table, width
+from spade_gym.cli.terminal import bold, table, visible, width
 from spade_gym.cli.which_program import Found, add_pool_argument, pools
 from spade_gym.errors import SpadeError
 from spade_gym.types import GAME_SKILLS, SETTINGS, TOOL_SKILLS
+
+if TYPE_CHECKING:
+    from spade_gym.pool import Damage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,13 +33,21 @@ def add_filter_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the programs, in the order of their skills and names."""
-    print_programs(args, args.pool)
-    return 0
+    return print_programs(args, args.pool)
 
 
-def print_programs(args: argparse.Namespace, folder: Path | None) -> None:
-    """Print the programs of a pool, or of the registries, that pass the filters."""
-    found = [Found(program, registry) for registry, pool in pools(folder).items() for program in pool]
+def print_programs(args: argparse.Namespace, folder: Path | None) -> int:
+    """Print the programs of a pool, or of the registries, that pass the filters.
+
+    Returns:
+        The exit status: 1 when an entry is damaged, which is named on the error stream.
+    """
+    found: list[Found] = []
+    damages: list[Damage] = []
+    for registry, pool in pools(folder).items():
+        survey = pool.survey()
+        found.extend(Found(program, registry) for program in survey.programs)
+        damages.extend(survey.damages)
     chosen = [item for item in found if _wanted(item, args.skill, args.setting)]
     if args.skill and not any(_wanted(item, args.skill, None) for item in found):
         skills = ", ".join(GAME_SKILLS + TOOL_SKILLS)
@@ -42,10 +55,12 @@ def print_programs(args: argparse.Namespace, folder: Path | None) -> None:
     chosen.sort(key=lambda item: (item.program.setting == "tool_use", item.program.manifest.skill, item.program.name))
     if args.json:
         print(dump([summary(item) for item in chosen]))
-        return
-    rows = [_row(item) for item in chosen]
-    print(table(rows, header=("name", "setting", "skill", "level", "turns", "description"), columns=width()))
-    print(f"\n{len(chosen)} of {len(found)} programs; spade-gym show NAME tells more")
+    else:
+        print("\n".join(_grouped(chosen, columns=width())))
+        print(f"\n{len(chosen)} of {len(found)} programs; spade-gym show NAME tells more")
+    for damage in damages:
+        print(f"spade-gym: damaged entry {visible(damage.entry)}: {visible(damage.problem)}", file=sys.stderr)
+    return 1 if damages else 0
 
 
 def summary(found: Found) -> dict[str, Any]:
@@ -72,7 +87,24 @@ def _wanted(found: Found, skill: str | None, setting: str | None) -> bool:
     return setting is None or manifest.setting == setting
 
 
+def _grouped(chosen: list[Found], *, columns: int) -> Iterator[str]:
+    """Yield the lines of a table with a heading for each skill."""
+    if not chosen:
+        return
+    digest = () if chosen[0].registry else ("digest",)
+    titles = ("name", *digest, "setting", "level", "turns", "description")
+    header, *lines = table([_row(item) for item in chosen], header=titles, columns=columns).split("\n")
+    yield header
+    skill = None
+    for item, line in zip(chosen, lines, strict=True):
+        if item.program.manifest.skill != skill:
+            skill = item.program.manifest.skill
+            yield "\n" + bold(visible(skill or "no skill stated", newlines=False))
+        yield line
+
+
 def _row(found: Found) -> tuple[str, ...]:
     manifest = found.program.manifest
     turns = "" if manifest.max_turns is None else str(manifest.max_turns)
-    return (manifest.name, manifest.setting, manifest.skill, manifest.difficulty, turns, manifest.description)
+    digest = () if found.registry else (found.program.digest[:12],)  # in a pool a name may be taken twice
+    return (manifest.name, *digest, manifest.setting, manifest.difficulty, turns, manifest.description)

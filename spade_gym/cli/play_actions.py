@@ -92,6 +92,8 @@ def _friendly_call(typed: str, tools: Mapping[str, Mapping[str, Any]]) -> dict[s
 def _split(text: str, properties: Mapping[str, Any]) -> dict[str, str]:
     """Split ``key=value key=value``; values may hold blanks, quotes and JSON. A lone value needs no key."""
     starts = [match for match in _KEY.finditer(text) if _is_outside(text[: match.start()])]
+    if not text:
+        return {}
     before = text[: starts[0].start()].strip() if starts else text
     if before:
         if starts or len(properties) != 1:

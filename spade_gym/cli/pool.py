@@ -72,8 +72,7 @@ def run(args: argparse.Namespace, *, checks: Checks | None = None) -> int:
         return _export(args, _pool(folder))
     if args.action == "verify":
         return _verify(args, _pool(folder))
-    (print_programs if args.action == "list" else print_program)(args, folder)
-    return 0
+    return (print_programs if args.action == "list" else print_program)(args, folder)
 
 
 def _action(

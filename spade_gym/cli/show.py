@@ -29,19 +29,19 @@ def add_detail_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one program."""
-    print_program(args, args.pool)
-    return 0
+    return print_program(args, args.pool)
 
 
-def print_program(args: argparse.Namespace, folder: Path | None) -> None:
+def print_program(args: argparse.Namespace, folder: Path | None) -> int:
     """Print the program ``args.name`` of a pool, or of the registries."""
     found = find(args.name, folder)
     if args.json:
         print(dump(_object(found, hint=args.hint, source=args.source)))
-        return
+        return 0
     print(describe(found, hint=args.hint, columns=width()))
     if args.source:
         print("\n" + bold("source") + "\n" + visible(found.program.source))
+    return 0
 
 
 def describe(found: Found, *, hint: bool, columns: int) -> str:

@@ -30,7 +30,7 @@ def visible(text: str, *, newlines: bool = True) -> str:
     if newlines:
         text = text.replace("\r\n", "\n").expandtabs(4)
     kept = "\n" if newlines else ""
-    if text.isascii() and text.replace("\n", kept).isprintable():
+    if text.isascii() and (text.replace("\n", "") if newlines else text).isprintable():
         return text
     return "".join(char if char in kept or not _is_hidden(char) else _escape(char) for char in text)
 

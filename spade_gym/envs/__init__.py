@@ -1,1 +1,1 @@
-
+"""Programs as Gymnasium environments, single and batched."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 from gymnasium.error import ResetNeeded
@@ -68,7 +68,10 @@ class ProgramEnv(gymnasium.Env[str, str]):
         SpadeError: No such program.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi", "human"], "render_fps": 4}
+    metadata: dict[str, Any] = {  # noqa: RUF012  (Gymnasium declares it as an instance variable)
+        "render_modes": ["ansi", "human"],
+        "render_fps": 4,
+    }
 
     def __init__(
         self,
@@ -154,11 +157,12 @@ class ProgramEnv(gymnasium.Env[str, str]):
             raise ResetNeeded("the episode is over (or none was begun): call reset() before step()")
         if action not in self.action_space:
             raise _bad_action(action, self.limits.action_chars)
+        session = self._open()
         self._turns += 1
         self._actions.append(action)
         self._last_action = action
         try:
-            result = self._open().step(self._slot, action)
+            result = session.step(self._slot, action)
         except ProgramFault as fault:
             result = Transition(episode.FAULT_NOTICE, 0.0, False, True, {})
             info: dict[str, Any] = {"is_success": False, "fault": episode.describe_fault(fault)}
@@ -231,12 +235,13 @@ class ProgramEnv(gymnasium.Env[str, str]):
         finally:
             session.close_slot(slot)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the present turn as text (``ansi``), or print it (``human``)."""
         if self.render_mode is None:
             gymnasium.logger.warn("render() needs a render mode: gymnasium.make(..., render_mode='ansi')")
             return None
-        text = frame(self.program.name, self._turns, self._shown_limit(), self._total, self._last_action, self._observation)
+        limit = self._shown_limit()
+        text = frame(self.program.name, self._turns, limit, self._total, self._last_action, self._observation)
         if self.render_mode == "ansi":
             return text
         sys.stdout.write(text + "\n")

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,11 @@ from spade_gym.envs import episode
 from spade_gym.envs.program_env import check_actions
 from spade_gym.envs.render import frame
 from spade_gym.envs.spaces import Unicode
-from spade_gym.errors import ProgramFault
 from spade_gym.locate import locate
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.base import Isolation, Limits
-from spade_gym.sandbox.session import Row, Session
+from spade_gym.sandbox.session import Batch, Session
+from spade_gym.sandbox.wire import TERMINATED, TRUNCATED
 from spade_gym.types import WIN_THRESHOLD
 
 Key = Program | Path | str
@@ -66,7 +66,10 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         ValueError: An argument is out of range.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
+    metadata: dict[str, Any] = {  # noqa: RUF012  (Gymnasium declares it as an instance variable)
+        "render_modes": ["ansi"],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self.num_envs = num_envs
         self.limits = episode.as_limits(limits)
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}  # type: ignore[misc]
+        self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         hint_chars = max(len(item.manifest.hint) for item in located) + 16
         self.single_observation_space = Unicode(self.limits.text_chars + hint_chars)
@@ -111,6 +114,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._observations: list[str] = [""] * num_envs
         self._actions: list[str | None] = [None] * num_envs
+        self._no_faults = np.full(num_envs, "", dtype=object)
         self._begun = False
         self._clear(range(num_envs))
 
@@ -165,14 +169,14 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         indices = self._chosen(chosen.pop("reset_mask", None))
         hint = bool(episode.check_options(chosen).get("hint", self._hint))
         seeds = self._seed_list(seed)
-        results = self._reset(indices, [seeds[index] for index in indices])
-        infos: dict[str, Any] = {}
+        batch = self._reset(indices, [seeds[index] for index in indices])
+        for fault in batch.faults.values():
+            raise fault
         self._begun = True
-        for index, result in zip(indices, results, strict=True):
-            if isinstance(result, ProgramFault):
-                raise result
-            self._observations[index] = self._first(index, result[2], hint)
-            infos = self._add_info(infos, self._reset_info(index, result), index)
+        infos: dict[str, Any] = {}
+        for position, index in enumerate(indices):
+            self._observations[index] = self._first(index, batch.observations[position], hint)
+            infos = self._add_info(infos, self._reset_info(index, batch.infos.get(position)), index)
         return tuple(self._observations), infos
 
     def _chosen(self, mask: object) -> list[int]:
@@ -196,7 +200,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         assert first is not None
         return [first + index for index in range(self.num_envs)]
 
-    def _reset(self, indices: Sequence[int], seeds: Sequence[int | None]) -> list[Row | ProgramFault]:
+    def _reset(self, indices: Sequence[int], seeds: Sequence[int | None]) -> Batch:
         """Start the episodes of some environments, whose streams go on where no seed is given."""
         self._clear(indices)
         for index, seed in zip(indices, seeds, strict=True):
@@ -208,21 +212,20 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
                 if rng is None:
                     rng = self._rngs[index] = seeding.np_random()[0]
                 self._seeds[index] = episode.next_instance(rng)
-        chosen = set(indices)
-        return self._exchange("reset", chosen, self._seeds)
+        return self._exchange("reset", indices, self._seeds)
 
     def _first(self, index: int, observation: str, hint: bool) -> str:
         return episode.with_hint(self.programs[index], observation) if hint else observation
 
-    def _reset_info(self, index: int, row: Row) -> dict[str, Any]:
+    def _reset_info(self, index: int, given: dict[str, Any] | None) -> dict[str, Any]:
         program = self.programs[index]
         tools = ""
         if program.setting == "tool_use":
             lane = next(lane for lane in self._open() if index in lane.slot_of)
             tools = json.dumps(lane.session.tools(lane.slot_of[index]))
         info = episode.reset_info(program, self._seeds[index], tools)
-        if row[6]:
-            episode.add_program_info(info, row[6])
+        if given:
+            episode.add_program_info(info, given)
         return info
 
     # ---- stepping
@@ -246,11 +249,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             raise ResetNeeded("call reset() before step()")
         if len(actions) != self.num_envs:
             raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {len(actions)}")
-        limit = self.limits.action_chars
-        for action in actions:
-            if type(action) is not str or len(action) > limit or not action.isascii():
-                check_actions(actions, limit)
-                break
+        self._check(actions)
         resetting: list[int] = []
         if self._ended.any():
             if self.autoreset_mode is AutoresetMode.DISABLED:
@@ -268,88 +267,85 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             infos = self._autoreset(resetting, infos)
         return tuple(self._observations), rewards, terminated, truncated, infos
 
+    def _check(self, actions: Sequence[object]) -> None:
+        """Refuse bad actions; the common case, short ASCII texts, is decided at C speed."""
+        try:
+            joined = "".join(actions)  # type: ignore[arg-type]
+        except TypeError:
+            joined = "\ud800"
+        if not joined.isascii() or len(joined) > self.limits.action_chars or set(map(type, actions)) != {str}:
+            check_actions(actions, self.limits.action_chars)
+
     def _play(
         self, actions: Sequence[str], skipped: list[int], infos: dict[str, Any]
     ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
         """Step every environment that is not to be reset instead."""
-        chosen = None
-        if skipped or self._reset_faults:
-            chosen = set(range(self.num_envs)).difference(skipped, self._reset_faults)
-        rows = self._exchange("step", chosen, actions)
-        places = range(self.num_envs) if chosen is None else sorted(chosen)
-        rewards, terminated, truncated = [0.0] * self.num_envs, [False] * self.num_envs, [False] * self.num_envs
-        faults: dict[int, str] = dict(self._reset_faults)
-        observations = self._observations
+        faults = dict(self._reset_faults)
+        if not skipped and not faults:
+            places: Sequence[int] = range(self.num_envs)
+            batch = self._exchange("step", None, actions)
+            self._observations, rewards, flags = batch.observations, np.array(batch.rewards), np.array(batch.flags)
+            self._actions = list(actions)
+        else:
+            idle = {*skipped, *faults}
+            places = [index for index in range(self.num_envs) if index not in idle]
+            batch = self._exchange("step", places, actions)
+            rewards, flags = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=np.int64)
+            rewards[places], flags[places] = batch.rewards, batch.flags
+            flags[list(faults)] = TRUNCATED
+            for position, index in enumerate(places):
+                self._observations[index], self._actions[index] = batch.observations[position], actions[index]
+        for position, fault in batch.faults.items():
+            faults[places[position]] = episode.describe_fault(fault)
         for index in faults:
-            truncated[index] = True
-        for index, row in zip(places, rows, strict=True):
-            self._actions[index] = actions[index]
-            if isinstance(row, ProgramFault):
-                faults[index] = episode.describe_fault(row)
-                observations[index] = episode.FAULT_NOTICE
-                truncated[index] = True
-                continue
-            _, _, observations[index], rewards[index], terminated[index], truncated[index], given = row
-            if given:
-                info: dict[str, Any] = {}
-                episode.add_program_info(info, given)
-                infos = self._add_info(infos, info, index)
-        return self._settle(rewards, terminated, truncated, skipped, faults, infos)
+            self._observations[index] = episode.FAULT_NOTICE
+        for position, given in batch.infos.items():
+            info: dict[str, Any] = {}
+            episode.add_program_info(info, given)
+            infos = self._add_info(infos, info, places[position])
+        return self._settle(rewards, flags, skipped, faults, infos)
 
     def _settle(
         self,
-        reward_list: list[float],
-        terminated_list: list[bool],
-        truncated_list: list[bool],
+        rewards: npt.NDArray[np.float64],
+        flags: npt.NDArray[np.int64],
         skipped: list[int],
         faults: dict[int, str],
         infos: dict[str, Any],
     ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
-        """Turn lists into arrays; apply the turn limit and the reward rule; find the winners."""
-        rewards = np.array(reward_list)
-        terminated = np.array(terminated_list, dtype=np.bool_)
-        truncated = np.array(truncated_list, dtype=np.bool_)
+        """Apply the turn limit and the reward rule; find the winners."""
+        terminated, truncated = (flags & TERMINATED).astype(np.bool_), (flags & TRUNCATED).astype(np.bool_)
         if self._any_last_only:
             rewards[self._last_only & ~terminated] = 0.0
         self._turns += 1
         self._totals += rewards
         truncated |= (self._turns >= self._turn_limit) & ~terminated
         stepped = np.ones(self.num_envs, dtype=np.bool_)
-        if skipped:
-            truncated[skipped] = False
-            stepped[skipped] = False
-        self._ended = terminated | truncated
-        infos["is_success"] = terminated & (self._totals >= WIN_THRESHOLD)
-        infos["_is_success"] = stepped
-        fault_texts = np.full(self.num_envs, "", dtype=object)
+        fault_texts = self._no_faults.copy()
         for index, text in faults.items():
             fault_texts[index] = text
         if skipped:
+            truncated[skipped] = stepped[skipped] = False
             fault_texts[skipped] = None
-        infos["fault"] = fault_texts
-        infos["_fault"] = stepped.copy()
+        self._ended = terminated | truncated
+        infos["is_success"], infos["_is_success"] = terminated & (self._totals >= WIN_THRESHOLD), stepped
+        infos["fault"], infos["_fault"] = fault_texts, stepped.copy()
         return rewards, terminated, truncated, infos
 
-    def _exchange(self, operation: str, chosen: set[int] | None, values: Sequence[Any]) -> list[Row | ProgramFault]:
-        """Send every worker its share, then collect: workers run side by side. Results in the order of indices."""
+    def _exchange(self, operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
+        """Send every worker its share, then collect: workers run side by side. Results in the order of ``places``."""
         lanes = self._open()
-        for lane in lanes:
-            if chosen is None:
-                items = [(slot, values[index]) for slot, index in zip(lane.slots, lane.indices, strict=True)]
-            else:
-                items = [
-                    (slot, values[index])
-                    for slot, index in zip(lane.slots, lane.indices, strict=True)
-                    if index in chosen
-                ]
-            lane.session.begin(operation, items)
-        if len(lanes) == 1:
+        if len(lanes) == 1 and places is None:
+            lanes[0].session.begin(operation, list(zip(lanes[0].slots, values, strict=True)))
             return lanes[0].session.finish()
-        results: dict[int, Row | ProgramFault] = {}
-        for lane in lanes:
-            places = lane.indices if chosen is None else [index for index in lane.indices if index in chosen]
-            results.update(zip(places, lane.session.finish(), strict=True))
-        return [results[index] for index in sorted(results)]
+        chosen = range(self.num_envs) if places is None else places
+        shares = [[index for index in chosen if index in lane.slot_of] for lane in lanes]
+        for lane, share in zip(lanes, shares, strict=True):
+            lane.session.begin(operation, [(lane.slot_of[index], values[index]) for index in share])
+        batches = [lane.session.finish() for lane in lanes]
+        if len(lanes) == 1:
+            return batches[0]
+        return _interleave(chosen, shares, batches)
 
     def _restart_ended(self, infos: dict[str, Any]) -> dict[str, Any]:
         """Reset finished environments within the step that finished them, keeping their last results in infos."""
@@ -365,14 +361,14 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         return self._autoreset(ended, infos)
 
     def _autoreset(self, indices: list[int], infos: dict[str, Any]) -> dict[str, Any]:
-        results = self._reset(indices, [None] * len(indices))
-        for index, result in zip(indices, results, strict=True):
-            if isinstance(result, ProgramFault):
-                self._reset_faults[index] = episode.describe_fault(result)
+        batch = self._reset(indices, [None] * len(indices))
+        for position, index in enumerate(indices):
+            if position in batch.faults:
+                self._reset_faults[index] = episode.describe_fault(batch.faults[position])
                 self._observations[index] = episode.FAULT_NOTICE
                 continue
-            self._observations[index] = self._first(index, result[2], self._hint)
-            infos = self._add_info(infos, self._reset_info(index, result), index)
+            self._observations[index] = self._first(index, batch.observations[position], self._hint)
+            infos = self._add_info(infos, self._reset_info(index, batch.infos.get(position)), index)
         return infos
 
     # ---- looking
@@ -389,7 +385,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         """Seeds of the present instances."""
         return tuple(self._seeds)
 
-    def render(self) -> tuple[str, ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[str, ...] | None:
         """Return the present turn of every environment as text (``ansi``)."""
         if self.render_mode is None:
             return None
@@ -405,3 +401,19 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         for lane in self._lanes:
             lane.session.close()
         self._lanes = []
+
+
+def _interleave(chosen: Sequence[int], shares: list[list[int]], batches: list[Batch]) -> Batch:
+    """Put the results of several workers into the order of ``chosen``."""
+    place_of = {index: place for place, index in enumerate(chosen)}
+    size = len(chosen)
+    merged = Batch([""] * size, [0.0] * size, [0] * size, {}, {})
+    for share, batch in zip(shares, batches, strict=True):
+        for position, index in enumerate(share):
+            place = place_of[index]
+            merged.observations[place] = batch.observations[position]
+            merged.rewards[place] = batch.rewards[position]
+            merged.flags[place] = batch.flags[position]
+        merged.infos.update((place_of[share[position]], info) for position, info in batch.infos.items())
+        merged.faults.update((place_of[share[position]], fault) for position, fault in batch.faults.items())
+    return merged

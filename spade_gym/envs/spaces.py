@@ -7,16 +7,16 @@ holds any text, the empty one too, and refuses shared memory loudly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from gymnasium.error import CustomSpaceError
 from gymnasium.spaces import Space, Tuple
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, create_shared_memory, iterate
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, create_shared_memory
 
 _SAMPLE_CHARS = 24
-_SAMPLE_ALPHABET = tuple(" abcdefghijklmnopqrstuvwxyz0123456789.,:;|-\\{}\n") + ("é", "ß", "λ", "中", "🙂")
+_SAMPLE_ALPHABET = (*" abcdefghijklmnopqrstuvwxyz0123456789.,:;|-\\{}\n", "é", "ß", "λ", "中", "🙂")
 
 
 class Unicode(Space[str]):
@@ -55,7 +55,7 @@ class Unicode(Space[str]):
             return False
         return x.isascii() or not any("\ud800" <= char <= "\udfff" for char in x)
 
-    def to_jsonable(self, sample_n: Sequence[str]) -> list[str]:
+    def to_jsonable(self, sample_n: Iterable[str]) -> list[str]:
         """Texts are JSON values."""
         return list(sample_n)
 
@@ -74,7 +74,7 @@ class Unicode(Space[str]):
 
 
 @batch_space.register(Unicode)
-def _batch(space: Unicode, n: int = 1) -> Tuple:
+def _batch(space: Unicode, n: int = 1) -> Tuple[Any]:
     seeds = space.np_random.integers(0, np.iinfo(np.int32).max, n)
     return Tuple([Unicode(space.max_length, seed=int(seed)) for seed in seeds])
 
@@ -87,11 +87,6 @@ def _concatenate(space: Unicode, items: Any, out: Any) -> tuple[str, ...]:
 @create_empty_array.register(Unicode)
 def _empty(space: Unicode, n: int = 1, fn: Any = None) -> tuple[str, ...]:
     return ("",) * n
-
-
-@iterate.register(Unicode)
-def _iterate(space: Unicode, items: Any) -> Any:
-    raise CustomSpaceError("a single text cannot be iterated over as a batch")
 
 
 @create_shared_memory.register(Unicode)

@@ -11,7 +11,7 @@ _THINK_TAG = re.compile(r"<(/?)think(?:ing)?>")
 
 
 class Box(NamedTuple):
-    """One balanced ``\\boxed{…}``: ``text[start:end]`` is all of it.
+    r"""One balanced ``\boxed{…}``: ``text[start:end]`` is all of it.
 
     Attributes:
         start: Index of the backslash.

@@ -21,7 +21,8 @@ def backspace_boxed(source: str) -> str | None:
     if not literals:
         return None
     tree = parse(source)
-    patterns = _starts(source, [call.args[0] for call in ast.walk(tree) if _is_pattern_call(call)])
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _takes_pattern(node)]
+    patterns = _starts(source, [call.args[0] for call in calls])
     docstrings = _starts(source, [item.value for item in ast.walk(tree) if isinstance(item, ast.Expr)])
     parts: list[str] = []
     position = 0
@@ -43,8 +44,9 @@ def _is_affected(source: str, literal: Literal) -> bool:
     return _ODD_BACKSLASH.search(source, literal.body_start, literal.body_end) is not None
 
 
-def _is_pattern_call(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.func, ast.Attribute):
+def _takes_pattern(node: ast.Call) -> bool:
+    """Whether a call is one of the ``re`` module's, with the pattern as its first argument."""
+    if not node.args or not isinstance(node.func, ast.Attribute):
         return False
     owner = node.func.value
     return node.func.attr in _PATTERN_FUNCTIONS and isinstance(owner, ast.Name) and owner.id in ("re", "regex")

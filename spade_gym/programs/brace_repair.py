@@ -14,6 +14,7 @@ from collections.abc import Callable
 from spade_gym.programs.boxed import closing_braces
 from spade_gym.programs.literals import Literal, lex, line_of
 from spade_gym.programs.names import bound_anywhere, unbound_names
+from spade_gym.programs.newer_syntax import needs_312
 from spade_gym.programs.syntax import expression, fault_of, parse
 
 _LATEX = re.compile(r"\\[A-Za-z]+\s?\Z")
@@ -25,7 +26,12 @@ _MAX_BRACES = 5_000
 
 
 def brace_repair(source: str) -> str | None:
-    """Double the braces of f-strings that do not compile, where what they hold is no expression."""
+    """Double the braces of f-strings that do not compile, where what they hold is no expression.
+
+    An f-string that only an older Python cannot read is no case for it.
+    """
+    if needs_312(source):
+        return None
 
     def mend(literal: Literal, text: str) -> str:
         if fault_of(f"({text})", "eval") is None:
@@ -127,12 +133,14 @@ class _Mender:
     def _group(self, body: str, start: int, end: int | None, latex: bool) -> tuple[str, int, bool]:
         """Treat the group that opens at ``start``; return its text, where to go on, and whether it was LaTeX."""
         before = body[max(0, start - 2) : start]
-        if end is None:
-            return "{{", start + 1, False
+        if end is None:  # without LaTeX before it, it may be the start of an f-string for Python 3.12
+            return ("{{" if latex else "{"), start + 1, False
         if self._is_named_character(before):
             return body[start : end + 1], end + 1, False
         content = body[start + 1 : end]
         node = self._expression(content)
+        if node is None and content.strip() and expression(f"({content.strip()})") is not None:
+            return body[start : end + 1], end + 1, False
         if node is None:
             return "{{" + self.mend(content, latex=False) + "}}", end + 1, latex
         half_doubled = latex and body.startswith("}", end + 1) and not body.startswith("}}", end + 1)

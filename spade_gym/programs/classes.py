@@ -156,7 +156,8 @@ def _lineage(node: ast.ClassDef, nodes: Mapping[str, ast.ClassDef]) -> list[ast.
         if item in found:
             continue
         found.append(item)
-        waiting.extend(nodes[base.id] for base in map(_plain, item.bases) if _is_local(base, nodes))
+        bases = (base.id for base in map(_plain, item.bases) if isinstance(base, ast.Name))
+        waiting.extend(nodes[name] for name in bases if name in nodes)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, overload
 
 from spade_gym.programs.announcements import ELLIPSIS, Mention, complete_lists, listed_words, mentions
 from spade_gym.programs.placeholders import is_placeholder, placeholders
-from spade_gym.programs.progressions import fill, fill_example_pair, shape_of
+from spade_gym.programs.progressions import fill, is_gapless, shape_of
 
 _GROUP = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"\s*(-?\d{1,9})\s*\.\.\s*(-?\d{1,9})\s*")
@@ -25,10 +25,10 @@ MAX_VARIANTS = 64
 
 
 class Announced(NamedTuple):
-    """The commands that a text announces.
+    r"""The commands that a text announces.
 
     Attributes:
-        commands: Concrete commands, in order of appearance, without ``\\boxed{}``; those that the text only
+        commands: Concrete commands, in order of appearance, without ``\boxed{}``; those that the text only
             indicates (``open 1 ... open 3``) are filled in.
         templates: Commands with free places as they stand in the text: ``buy <price>``, ``run WORD``, and
             ``""`` for an empty box.
@@ -205,12 +205,13 @@ def _all_told(found: Sequence[Mention], complete: Sequence[bool], concrete: Sequ
     if any(mention.example and mention.content not in listed for mention in found):
         return False
     for command in concrete:
+        verb = command.split(" ", 1)[0].lower()
         if _NUMBER.search(command):
-            if not fill_example_pair(families[shape_of(command)]):
-                return False
-        elif command not in listed and not re.fullmatch(r"[\w-]+", command):
-            if len(verbs[command.split(" ", 1)[0].lower()]) < 2:
-                return False
+            told = is_gapless(families[shape_of(command)])
+        else:
+            told = command in listed or re.fullmatch(r"[\w-]+", command) is not None or len(verbs[verb]) > 1
+        if not told:
+            return False
     return True
 
 

@@ -106,15 +106,17 @@ def _candidates(lines: Sequence[str], steps: tuple[str, ...]) -> Iterator[Candid
     fences = [_Fence(index, match[1], match[2].strip()) for index, line in enumerate(lines) if (match := _fence(line))]
     spans = _outer_spans(fences, len(lines))
     yield from _whole(lines, fences, steps)
-    ranked = sorted(range(len(spans)), key=lambda i: (*_rank(lines, spans[i]), -i))
-    for index in ranked[:MAX_SPANS]:
-        yield _candidate(lines, spans[index], steps)
-    inner = [span for span in _inner_spans(fences, len(lines)) if span not in spans]
-    inner = [span for span in inner if _CLASS.search(_text(lines, span))]
-    inner.sort(key=lambda span: (*_rank(lines, span), span.last - span.first))
-    for span in inner[:MAX_SPANS]:
+    order = sorted(range(len(spans)), key=lambda i: (*_rank(lines, spans[i]), -i))
+    ranked = [spans[index] for index in order[:MAX_SPANS]]
+    mixed = [span for span in ranked if _holds_fences(span, fences) and fault_of(_text(lines, span)) is not None]
+    for span in ranked:
+        if span not in mixed:
+            yield _candidate(lines, span, steps)
+    for span in _inner_spans(lines, fences, spans):
         yield _candidate(lines, span, steps)
-    if fences:
+    for span in mixed:
+        yield _candidate(lines, span, steps)
+    if fences and _CLASS.search("\n".join(lines)):
         yield Candidate("\n".join(lines), (*steps, "bare"), 1, True)
     yield from _joined(lines, spans, steps)
 
@@ -147,14 +149,28 @@ def _outer_spans(fences: Sequence[_Fence], total: int) -> list[_Span]:
     return spans
 
 
-def _inner_spans(fences: Sequence[_Fence], total: int) -> Iterator[_Span]:
-    """Yield other readings: fences inside fences, fences whose end is another's start, ends further down."""
+def _inner_spans(lines: Sequence[str], fences: Sequence[_Fence], outer: Sequence[_Span]) -> list[_Span]:
+    """Return other readings: fences inside fences, fences whose end is another's start, ends further down.
+
+    Those that compile come first, the last of them before the others; then the shorter before the longer.
+    """
+    found: list[_Span] = []
     for index, opened in enumerate(fences[:MAX_SPANS]):
-        for closed in islice(fences, index + 1, index + 1 + MAX_SPANS // 3):
-            yield _Span(opened.line + 1, closed.line, opened.tag, True, False)
-        if index + 1 < len(fences):
-            yield _Span(opened.line + 1, fences[-1].line, opened.tag, True, False)
-        yield _Span(opened.line + 1, total, opened.tag, False, False)
+        ends = [*fences[index + 1 : index + 1 + MAX_SPANS // 3], *fences[max(index + 1, len(fences) - 1) :]]
+        found += [_Span(opened.line + 1, end.line, opened.tag, True, False) for end in dict.fromkeys(ends)]
+        found.append(_Span(opened.line + 1, len(lines), opened.tag, False, False))
+    known = {(span.first, span.last) for span in outer}
+    found = [span for span in found if (span.first, span.last) not in known]
+    found = [span for span in found if _CLASS.search(_text(lines, span))]
+    found.sort(key=lambda span: (*_rank(lines, span), span.last - span.first))
+    found = found[:MAX_SPANS]
+    whole = [span for span in found if fault_of(_text(lines, span)) is None]
+    whole.sort(key=lambda span: (*_rank(lines, span), -span.first))
+    return whole + [span for span in found if span not in whole]
+
+
+def _holds_fences(span: _Span, fences: Sequence[_Fence]) -> bool:
+    return any(span.first <= fence.line < span.last for fence in fences)
 
 
 def _rank(lines: Sequence[str], span: _Span) -> tuple[int, int, int]:
@@ -165,13 +181,14 @@ def _rank(lines: Sequence[str], span: _Span) -> tuple[int, int, int]:
 
 
 def _joined(lines: Sequence[str], spans: Sequence[_Span], steps: tuple[str, ...]) -> Iterator[Candidate]:
-    """Yield runs of consecutive code fences as one text, short runs first."""
+    """Yield runs of consecutive code fences as one text, short runs first; never two whole programs together."""
     code = [span for span in spans if not span.tag or _PYTHON_TAG.match(span.tag)][:MAX_JOINED]
+    whole = [_complete(_text(lines, span)) for span in code]
     runs = [(start, start + size) for size in range(2, len(code) + 1) for start in range(len(code) - size + 1)]
-    texts = (("\n".join(_text(lines, span) for span in code[a:b]), code[a:b]) for a, b in runs)
-    whole = ((text, run) for text, run in texts if _complete(text))
-    for text, run in islice(whole, MAX_JOINED):
-        yield Candidate(text, (*steps, "joined_fences"), run[0].first + 1, run[-1].closed)
+    texts = ((run, "".join(_text(lines, span) for span in code[slice(*run)])) for run in runs)
+    kept = ((run, text) for run, text in texts if sum(whole[slice(*run)]) < 2 and _complete(text))
+    for (start, end), text in islice(kept, MAX_JOINED):
+        yield Candidate(text, (*steps, "joined_fences"), code[start].first + 1, code[end - 1].closed)
 
 
 def _candidate(lines: Sequence[str], span: _Span, steps: tuple[str, ...]) -> Candidate:
@@ -190,8 +207,9 @@ def _fence(line: str) -> re.Match[str] | None:
 
 
 def _complete(text: str) -> bool:
-    """Whether the text seems to hold a class with ``step`` and ``reset``."""
-    return _CLASS.search(text) is not None and all(method.search(text) for method in _METHODS)
+    """Whether the text seems to hold a class with ``step`` and ``reset``, or one that inherits them."""
+    methods = all(method.search(text) for method in _METHODS) or "(ToolUseBaseEnv)" in text
+    return methods and _CLASS.search(text) is not None
 
 
 def _mask_thoughts(lines: Sequence[str]) -> tuple[list[str], list[str], bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 #: Names that the sandbox provides to every program.
@@ -170,7 +170,7 @@ class _Finder(ast.NodeVisitor):
         names = {name for item in node.generators for name in _bindings([item.target])}
         self._inside(names, [*node.generators, *results], is_class=False)
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: list[ast.AST]) -> None:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: Sequence[ast.AST]) -> None:
         for part in _outside(node):
             self.visit(part)
         arguments = _arguments(node)

@@ -16,13 +16,14 @@ def needs_312(source: str) -> bool:
     Those f-strings may reuse their own quotation mark and hold backslashes and comments inside braces. Always
     ``False`` for a text that compiles on this interpreter.
     """
-    if fault_of(source) is None:
+    fault = fault_of(source)
+    if fault is None or "unicode error" in fault.message:
         return False
     try:
         plain, fields = _without_fstrings(source, 0)
     except _Unreadable:
         return False
-    return bool(fields) and fault_of(plain) is None and all(expression(f"({field})") is not None for field in fields)
+    return bool(fields) and fault_of(plain) is None and all(field and expression(f"({field})") for field in fields)
 
 
 class _Unreadable(Exception):
@@ -121,4 +122,4 @@ def _expression_of(field: str) -> str:
             break
         opened += (character in "([{") - (character in ")]}")
         position += 1
-    return field[:position].rstrip().removesuffix("=").strip() or "()"
+    return field[:position].rstrip().removesuffix("=").strip()

@@ -9,14 +9,30 @@ _MARKED = re.compile(r"<[^<>]{1,60}>|\[[A-Za-z][^\[\]]{0,60}\]|\.{3,}|…|_{2,}|
 #: Words in capitals: ``WORD``, ``NUMBER``, ``X``, ``ROW``.
 _CAPITALS = re.compile(r"(?<![\w.])(?:[A-Z]{2,}\d?|[NXYKMIJ]\d?)(?:_[A-Z]+)*(?![\w.])")
 _WORDS = frozenset(
-    "number integer answer value price amount text word expression result digit digits count n x y k i j name "
-    "your_answer youranswer final_answer coordinates coordinate index".split()
+    {
+        *("number", "integer", "answer", "value", "price", "amount", "text", "word", "expression", "result", "digit"),
+        *(
+            "digits",
+            "count",
+            "n",
+            "x",
+            "y",
+            "k",
+            "i",
+            "j",
+            "name",
+            "your_answer",
+            "final_answer",
+            "coordinates",
+            "index",
+        ),
+    }
 )
 _PHRASES = re.compile(
     r"(?:your|the|final|a|an)\s+(?:\w+\s+)?(?:answer|number|value|move|guess|choice|word|text|action)s?"
 )
 #: Words that are commands as often as free places.
-_AMBIGUOUS = frozenset("guess move action command choice solution letter letters option text".split())
+_AMBIGUOUS = frozenset({"guess", "move", "action", "command", "choice", "solution", "letter", "letters", "option"})
 
 
 def placeholders(command: str) -> list[tuple[int, int]]:

@@ -45,7 +45,7 @@ def fill(before: str | None, first: str, last: str, limit: int) -> Iterator[str]
         yield _with_numbers(first, [a + turn * s for a, s in zip(start, step, strict=True)])
 
 
-def fill_example_pair(family: Collection[str]) -> bool:
+def is_gapless(family: Collection[str]) -> bool:
     """Whether the members of a family are evidently all: two or more, and numbered without a gap.
 
     Two numbered commands that do not follow each other (``probe 3``, ``probe 7``) are examples.

@@ -29,6 +29,11 @@ class _Found(NamedTuple):
     contract: Contract
     unbound: int
 
+    @property
+    def self_contained(self) -> bool:
+        """Whether the text itself defines every name that it uses."""
+        return self.unbound == 0 and "missing_import" not in self.sanitised.repairs
+
 
 class _Failure(NamedTuple):
     """A candidate that does not, and why."""
@@ -126,7 +131,7 @@ def _search(extraction: Extraction) -> tuple[_Found | None, list[_Failure]]:
         except ReplyError as error:
             failures.append(_Failure(candidate, error))
             continue
-        if found.unbound == 0:
+        if found.self_contained:
             return found, failures
         first = first or found
     return first, failures

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 from spade_gym.errors import ReplyError
 from spade_gym.programs import text_repairs
-from spade_gym.programs.brace_repair import brace_repair, literal_braces
 from spade_gym.programs.boxed_repair import backspace_boxed
+from spade_gym.programs.brace_repair import brace_repair, literal_braces
 from spade_gym.programs.host_repair import gym_import, host_base
 from spade_gym.programs.import_repair import missing_import
 from spade_gym.programs.newer_syntax import needs_312
@@ -45,10 +45,10 @@ _HARMLESS = frozenset({"strip_bom", "normalise_newlines"})
 
 
 class Sanitised(NamedTuple):
-    """A program text that compiles.
+    r"""A program text that compiles.
 
     Attributes:
-        source: The text; its only newline is ``\\n``.
+        source: The text; its only newline is ``\n``.
         repairs: Names of the repairs, in the order in which they were applied.
         stage: From where on the program is executable: ``raw`` (as it is), ``fence`` (after a stray fence was
             removed) or ``repaired`` (after other repairs).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from functools import lru_cache
 from typing import NamedTuple
 
 from spade_gym.errors import ReplyError
@@ -36,6 +37,7 @@ class Fault(NamedTuple):
         return f"{self.kind}: {self.message}" + (f" (line {self.line} of the code)" if self.line else "")
 
 
+@lru_cache(maxsize=16)
 def fault_of(source: str, mode: str = "exec") -> Fault | None:
     """Return why the text does not compile, or ``None`` when it does.
 
@@ -51,8 +53,10 @@ def fault_of(source: str, mode: str = "exec") -> Fault | None:
             compile(source, "<program>", mode, dont_inherit=True)
     except SyntaxError as error:
         return Fault(type(error).__name__, error.msg or "invalid syntax", error.lineno or 0)
-    except (ValueError, OverflowError) as error:  # NUL characters, lone surrogates
-        return Fault("ValueError", str(error).split(":")[0] if isinstance(error, UnicodeError) else str(error), 0)
+    except UnicodeError:
+        return Fault("ValueError", "the text holds lone surrogates, which are no characters", 0)
+    except (ValueError, OverflowError) as error:  # NUL characters
+        return Fault("ValueError", str(error), 0)
     except (RecursionError, MemoryError):
         return Fault("RecursionError", _TOO_DEEP, 0)
     return None

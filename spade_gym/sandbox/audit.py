@@ -1,25 +1,29 @@
 """What a program's own code tried to reach: files, the network, processes, the environment, native code.
 
 Python's audit hooks see an attempt before the jail refuses it, so a program that catches the refusal is seen
-too. Imports of standard modules are not attempts; ``os.stat``, which raises no audit event, and ``os.environ``
-are wrapped. Native code (``ctypes``) can make system calls that no hook sees, so its use is itself recorded.
+too. Reading the standard library and the preloaded packages, as imports do, is no attempt; ``os.stat``, which
+raises no audit event, and ``os.environ`` are wrapped. Native code (``ctypes``) can make system calls that no hook
+sees, so its use is itself recorded. A program that fights this log can empty it; the jail holds all the same.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from types import FrameType
 from typing import Any
 
 PROGRAM_FILE = "<program>"
 _STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_TIME_ZONES = "/usr/share/zoneinfo"
 _MAX_ROWS = 200
 
 _KINDS = {
-    "open": "file", "sqlite3.connect": "file", "builtins.input": "input", "_thread.start_new_thread": "thread",
+    "open": "file", "sqlite3.connect": "file", "builtins.input": "input",
     "os.system": "process", "os.fork": "process", "os.forkpty": "process", "os.exec": "process",
     "os.posix_spawn": "process", "os.spawn": "process", "os.kill": "process", "os.killpg": "process",
     "pty.spawn": "process", "signal.pthread_kill": "process", "os.putenv": "environment",
@@ -29,7 +33,8 @@ _KINDS = {
 _KIND_BY_PREFIX = (
     ("socket.", "network"), ("urllib.", "network"), ("http.", "network"), ("ftplib.", "network"),
     ("smtplib.", "network"), ("subprocess.", "process"), ("ctypes.", "native"), ("shutil.", "file"),
-    ("glob.", "file"), ("tempfile.", "file"), ("fcntl.", "file"),
+    ("glob.", "file"), ("tempfile.", "file"), ("fcntl.", "file"), ("pathlib.", "file"), ("webbrowser.", "network"),
+    ("imaplib.", "network"), ("poplib.", "network"), ("telnetlib.", "network"), ("nntplib.", "network"),
 )  # fmt: skip
 _FILE_CALLS = (
     "listdir", "scandir", "chdir", "mkdir", "remove", "rename", "rmdir", "link", "symlink", "truncate", "utime",
@@ -37,8 +42,6 @@ _FILE_CALLS = (
 )  # fmt: skip
 _KINDS.update({f"os.{name}": "file" for name in _FILE_CALLS})
 _STAT_CALLS = ("stat", "lstat", "access", "readlink", "statvfs")
-#: Standard modules that open or compile on their own account, whoever calls them.
-_OWN_ACCOUNT = ("importlib", "zipimport", "collections", "dataclasses", "enum", "typing", "ast", "inspect", "abc")
 
 
 class AuditLog:
@@ -47,14 +50,20 @@ class AuditLog:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, int], int] = {}
         self._active = False
+        self._libraries: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Begin to record; hooks cannot be removed, so this happens in a worker of its own."""
         if self._active:
             return
         self._active = True
+        self._libraries = tuple(dict.fromkeys([_STDLIB, _TIME_ZONES + os.sep, *_package_folders()]))
         self._wrap_stat()
-        os.environ = _WatchedEnvironment(dict(os.environ), self._environment)  # type: ignore[assignment]
+        self._wrap_thread_start()
+        watched: Any = _WatchedEnvironment(dict(os.environ), self._environment)
+        os.environ = watched
+        os.getenvb = lambda key, default=None: watched.get(os.fsdecode(key), default)
+        os.environb = watched
         sys.addaudithook(self._hook)
 
     def rows(self) -> list[tuple[str, str, int, int]]:
@@ -76,7 +85,7 @@ class AuditLog:
             self._evaluation(event, arguments)
             return
         subject = arguments[0] if arguments else ""
-        if kind == "file" and _harmless(event, subject):
+        if kind == "file" and self._harmless(event, subject):
             return
         line = _line_of_program(sys._getframe(1))
         if line is not None:
@@ -97,7 +106,7 @@ class AuditLog:
 
     def _environment(self, key: object) -> None:
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.endswith(("os.py", "_collections_abc.py")):
+        while frame is not None and _is_environment_code(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None and frame.f_code.co_filename == PROGRAM_FILE:
             self._add("environment", _detail("os.environ", key), frame.f_lineno)
@@ -106,17 +115,46 @@ class AuditLog:
         for name in _STAT_CALLS:
             original = getattr(os, name, None)
             if original is not None:
-                setattr(os, name, self._watched(name, original))
+                watched = self._watched(name, original)
+                for module in (os, sys.modules.get("posix")):
+                    if module is not None:
+                        setattr(module, name, watched)
+
+    def _wrap_thread_start(self) -> None:
+        """Python 3.11 raises no audit event for a new thread."""
+        original = _thread.start_new_thread
+
+        def start(*arguments: Any, **options: Any) -> Any:
+            line = _line_of_program(sys._getframe(1))
+            if line is not None:
+                self._add("thread", "_thread.start_new_thread", line)
+            return original(*arguments, **options)
+
+        _thread.start_new_thread = _thread.start_new = start
+        threading._start_new_thread = start  # type: ignore[attr-defined]
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             subject = arguments[0] if arguments else ""
-            line = None if _harmless(name, subject) else _line_of_program(sys._getframe(1))
+            line = None if self._harmless(name, subject) else _line_of_program(sys._getframe(1))
             if line is not None:
                 self._add("file", _detail(f"os.{name}", subject), line)
             return original(*arguments, **options)
 
         return call
+
+
+    def _harmless(self, event: str, subject: object) -> bool:
+        """Libraries' own files, and pseudo-files such as ``<program>``, hold nothing of anybody's."""
+        if event == "sqlite3.connect":
+            return subject == ":memory:"
+        try:
+            path = os.fspath(subject)  # type: ignore[call-overload]
+        except TypeError:
+            return False
+        if type(path) is not str:
+            return False
+        return path.startswith("<") or ((path + os.sep).startswith(self._libraries) and ".." not in path)
 
 
 class _WatchedEnvironment(MutableMapping[str, str]):
@@ -146,30 +184,34 @@ class _WatchedEnvironment(MutableMapping[str, str]):
         self._report("*")
         return len(self._values)
 
+    def copy(self) -> dict[str, str]:
+        """As ``os.environ.copy()``."""
+        return dict(self)
+
 
 def _detail(event: str, subject: object) -> str:
     shown = subject if type(subject) in (str, int) else type(subject).__name__
     return f"{event}({shown!r})"[:200]
 
 
-def _harmless(event: str, subject: object) -> bool:
-    """The standard library's own files, and pseudo-files such as ``<program>``, hold nothing of anybody's."""
-    if event == "sqlite3.connect":
-        return subject == ":memory:"
-    if type(subject) is not str:
-        return False
-    return subject.startswith("<") or (subject.startswith(_STDLIB) and ".." not in subject)
+def _package_folders() -> list[str]:
+    """Folders of everything that was imported before the program, this package included."""
+    folders = []
+    for name, module in list(sys.modules.items()):
+        if "." not in name:
+            folders += [os.path.realpath(path) + os.sep for path in getattr(module, "__path__", [])]
+    return folders
+
+
+def _is_environment_code(name: str) -> bool:
+    """``os.getenv`` and the mapping methods of ``os.environ``, whose modules may be frozen."""
+    return name in ("<frozen os>", "<frozen _collections_abc>") or name.endswith(("os.py", "_collections_abc.py"))
 
 
 def _line_of_program(frame: FrameType | None) -> int | None:
-    """Line of the program that caused an event; ``None`` when it was an import, or not the program."""
+    """Line of the program that caused an event; ``None`` when it was not the program."""
     while frame is not None:
-        name = frame.f_code.co_filename
-        if name == PROGRAM_FILE:
+        if frame.f_code.co_filename == PROGRAM_FILE:
             return frame.f_lineno
-        if name.startswith("<frozen") and "importlib" in name:
-            return None
-        if name.startswith(_STDLIB) and name[len(_STDLIB) :].startswith(_OWN_ACCOUNT):
-            return None
         frame = frame.f_back
     return None

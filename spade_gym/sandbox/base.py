@@ -42,9 +42,14 @@ class Isolation(enum.IntEnum):
         if value is None or isinstance(value, cls):
             return value
         try:
+            if isinstance(value, bool):
+                raise ValueError
             return cls[value.upper()] if isinstance(value, str) else cls(value)
         except (KeyError, ValueError):
             raise ValueError(f"isolation must be one of L0, L1, L2, L3 or absent, got {value!r}") from None
+
+
+_WHOLE = ("cpu_seconds", "memory_bytes", "text_chars", "action_chars", "turns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +83,8 @@ class Limits:
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ValueError(f"limit {key} must be a positive finite number, got {value!r}")
+            if key in _WHOLE and not isinstance(value, int):
+                raise ValueError(f"limit {key} must be a whole number, got {value!r}")
         if self.memory_bytes < 128 << 20:
             raise ValueError(f"limit memory_bytes must be at least 128 MiB (the interpreter's), got {self.memory_bytes}")
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
-import socket
-import struct
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,13 +11,24 @@ import msgspec
 
 from spade_gym.errors import ProgramCrash, ProgramTimeout
 from spade_gym.sandbox.harness import Harness
-from spade_gym.sandbox.wire import Reply, Request, Rows, body_length, decode_reply, frame, max_frame_bytes
+from spade_gym.sandbox.wire import (
+    LENGTH_BYTES,
+    Reply,
+    Request,
+    body_length,
+    decode_reply,
+    decode_request,
+    encode,
+    frame,
+    max_frame_bytes,
+)
 from spade_gym.sandbox.worker import answer, play_rows
 from spade_gym.sandbox.world import Patches, Stage
 from spade_gym.sandbox.zygotes import WorkerProcess
 
-_READ_BYTES = 1 << 18
-_monotonic, _read, _write = time.monotonic, os.read, os.write
+#: Below malloc's threshold for mapping fresh pages, which would cost 13 µs a read.
+_READ_BYTES = 1 << 16
+_monotonic, _write = time.monotonic, os.write
 
 
 class Channel(Protocol):
@@ -51,6 +59,7 @@ class WorkerChannel:
         self.process = process
         self._text_chars = text_chars
         self._descriptor = process.connection.fileno()
+        self._recv = process.connection.recv
         self._buffer: bytes | bytearray = b""
         self._sequence = 0
         self._seconds = 0.0
@@ -60,6 +69,7 @@ class WorkerChannel:
         """Send a request.
 
         Raises:
+            ValueError: An argument is no text that can be sent.
             ProgramCrash: The worker is dead, or spoke unasked.
             ProgramTimeout: It does not read.
         """
@@ -67,18 +77,25 @@ class WorkerChannel:
             raise ProgramCrash("the program's process sent data that nobody asked for", reason="protocol")
         if seconds != self._seconds:
             self._set_timeout(seconds)
+        data = _request_frame(self._sequence + 1, operation, arguments)
         self._sequence += 1
         self._max_bytes = max_frame_bytes(self._text_chars, len(arguments))
-        data = frame(Request(self._sequence, operation, arguments))  # type: ignore[arg-type]
         try:
             written = _write(self._descriptor, data)
-            while written < len(data):
-                data = data[written:]
-                written = _write(self._descriptor, data)
         except BlockingIOError:
-            raise ProgramTimeout(f"the program's process read nothing for {seconds:g} s") from None
+            written = 0
         except OSError as error:
-            raise ProgramCrash(f"the program's process is dead: {error.strerror}") from None
+            raise _dead(error) from None
+        if written < len(data):
+            self._send_rest(data[written:])
+
+    def _send_rest(self, data: bytes) -> None:
+        try:
+            self.process.connection.sendall(data)
+        except TimeoutError:
+            raise ProgramTimeout(f"the program's process read nothing for {self._seconds:g} s") from None
+        except OSError as error:
+            raise _dead(error) from None
 
     def receive(self) -> Reply:
         """Return the next frame, waiting at most the seconds given to ``send``.
@@ -97,22 +114,35 @@ class WorkerChannel:
                 if len(buffer) >= 4 + length:
                     break
             if buffer:
-                self._await_more(deadline)
-            try:
-                data = _read(self._descriptor, _READ_BYTES)
-            except BlockingIOError:
-                raise self._late() from None
-            except OSError:
-                data = b""
-            if not data:
-                raise ProgramCrash("the program's process died (crash, exit, or a limit of memory or processor time)")
-            if not buffer:
-                buffer = data
-            else:
                 buffer = bytearray(buffer) if isinstance(buffer, bytes) else buffer
-                buffer += data
+                buffer += self._read_until(deadline)
+            else:
+                buffer = self._read()
         self._buffer = bytes(buffer[4 + length :])
         return self._decode(buffer[4 : 4 + length])
+
+    def _read(self) -> bytes:
+        """Wait for bytes, at most the whole time; ``recv`` keeps its deadline even when signals interrupt it."""
+        try:
+            data = self._recv(_READ_BYTES)
+        except TimeoutError:
+            raise self._late() from None
+        except OSError:
+            data = b""
+        if not data:
+            raise ProgramCrash("the program's process died (crash, exit, or a limit of memory or processor time)")
+        return data
+
+    def _read_until(self, deadline: float) -> bytes:
+        """Wait for further bytes of a frame: every dribbled byte would give ``_read`` a new deadline."""
+        seconds, remaining = self._seconds, deadline - _monotonic()
+        if remaining <= 0:
+            raise self._late()
+        self.process.connection.settimeout(remaining)
+        try:
+            return self._read()
+        finally:
+            self._set_timeout(seconds)
 
     def _decode(self, body: bytes | bytearray) -> Reply:
         try:
@@ -123,21 +153,12 @@ class WorkerChannel:
             raise ProgramCrash("the program's process answered a request that was not made", reason="protocol")
         return reply
 
-    def _await_more(self, deadline: float) -> None:
-        """Wait for more bytes until the absolute deadline: SO_RCVTIMEO starts anew with every dribbled byte."""
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLIN)
-        if not poll.poll(max(0.0, deadline - _monotonic()) * 1000):
-            raise self._late()
-
     def _late(self) -> ProgramTimeout:
         return ProgramTimeout(f"the program did not answer within {self._seconds:g} s and was killed")
 
     def _set_timeout(self, seconds: float) -> None:
         self._seconds = seconds
-        value = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self.process.connection.setsockopt(socket.SOL_SOCKET, option, value)
+        self.process.connection.settimeout(seconds)
 
     def close(self) -> None:
         """Kill the worker."""
@@ -145,31 +166,39 @@ class WorkerChannel:
 
 
 class LocalChannel:
-    """A harness inside this process (L0). No deadline holds, and the program can do whatever this process can."""
+    """A harness inside this process (L0). No deadline holds, and the program can do whatever this process can.
+
+    Requests and replies are encoded and decoded all the same, so that a program sees and gives the same values at
+    every level.
+    """
 
     def __init__(self) -> None:
         stage = Stage()
         self._patches = Patches(stage)
-        self._harness = Harness(stage)
+        self._harness = Harness(stage, interruptible=True)
         self._replies: list[Reply] = []
         self._sequence = 0
 
     def send(self, operation: str, arguments: Sequence[Any], seconds: float) -> None:
-        """Carry the request out."""
+        """Carry the request out.
+
+        Raises:
+            ValueError: An argument is no text that can be sent.
+        """
+        request = decode_request(_request_frame(self._sequence + 1, operation, arguments)[LENGTH_BYTES:])
         self._sequence += 1
-        request = Request(self._sequence, operation, list(arguments))
         self._replies.clear()
         self._patches.install()
         try:
             if operation in ("step", "reset"):
                 play_rows(self._harness, request, self._keep)
             else:
-                self._replies.append(answer(self._harness, request))
+                self._keep(answer(self._harness, request))
         finally:
             self._patches.remove()
 
-    def _keep(self, rows: Rows) -> None:
-        self._replies.append(rows)
+    def _keep(self, reply: Reply) -> None:
+        self._replies.append(decode_reply(encode(reply)))
 
     def receive(self) -> Reply:
         """Return the next part of the answer."""
@@ -178,3 +207,17 @@ class LocalChannel:
     def close(self) -> None:
         """Forget the program."""
         self._harness = Harness(Stage())
+
+
+def _request_frame(sequence: int, operation: str, arguments: Sequence[Any]) -> bytes:
+    try:
+        return frame(Request(sequence, operation, arguments))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{operation}: {error}. Actions must be text without lone surrogates (as text.encode('utf-8') takes it), "
+            "seeds and arguments plain data"
+        ) from error
+
+
+def _dead(error: OSError) -> ProgramCrash:
+    return ProgramCrash(f"the program's process is dead: {error.strerror}")

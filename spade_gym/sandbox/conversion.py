@@ -1,11 +1,12 @@
 """From what programs return to plain text, numbers and flags; each adaptation is recorded by name.
 
-This runs inside the worker. Values come from the program and may be hostile: nothing here calls a method of a
-value whose type is not exactly a built-in one, except inside ``safe_repr``.
+This runs inside the worker. Values come from the program and may be hostile: subclasses of built-in types are
+read past their own methods, and whatever an object raises all the same becomes the program's fault in the harness.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -15,6 +16,7 @@ _MAX_DEPTH = 12
 _MAX_ITEMS = 10_000
 _MAX_INFO_TEXT = 100_000
 _WORD = 1 << 63
+_COLLECTIONS = (dict, list, tuple, set, frozenset)
 
 Note = Callable[[str], None]
 
@@ -74,6 +76,7 @@ def to_reward(value: Any, note: Note) -> float:
         BadResult: It is no number, or not finite.
     """
     kind = type(value)
+    number: float
     if kind is float:
         number = value
     elif kind is int or kind is bool:
@@ -121,17 +124,25 @@ def to_plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         text = clean_text(str.__str__(value), _ignore)
         return text if len(text) <= _MAX_INFO_TEXT else text[:_MAX_INFO_TEXT]
-    if depth >= _MAX_DEPTH:
-        return safe_repr(value) if not isinstance(value, dict | list | tuple | set | frozenset) else "<too deep>"
-    if kind is dict:
-        return {_key(key): to_plain(value[key], depth + 1) for key in list(value)[:_MAX_ITEMS]}
-    if kind is list or kind is tuple:
-        return [to_plain(item, depth + 1) for item in value[:_MAX_ITEMS]]
-    if kind is set or kind is frozenset:
-        return sorted((to_plain(item, depth + 1) for item in list(value)[:_MAX_ITEMS]), key=_sort_key)
     if _is_numpy(value):
-        return to_plain(value.tolist(), depth + 1)
-    return safe_repr(value)
+        return to_plain(value.tolist(), depth + 1) if depth < _MAX_DEPTH else safe_repr(value)
+    if isinstance(value, int):
+        return to_plain(int.__index__(value))
+    if isinstance(value, float):
+        return float.__float__(value)
+    return _collection(value, depth) if isinstance(value, _COLLECTIONS) else safe_repr(value)
+
+
+def _collection(value: Any, depth: int) -> Any:
+    """Plain form of a dict, list, tuple or set, or of a subclass of one, read past its own methods."""
+    if depth >= _MAX_DEPTH:
+        return "<too deep>"
+    if isinstance(value, dict):
+        items = itertools.islice(dict.items(value), _MAX_ITEMS)
+        return {_key(key): to_plain(item, depth + 1) for key, item in items}
+    base: Any = next(kind for kind in _COLLECTIONS if isinstance(value, kind))
+    plain = [to_plain(item, depth + 1) for item in itertools.islice(base.__iter__(value), _MAX_ITEMS)]
+    return plain if base in (list, tuple) else sorted(plain, key=_sort_key)
 
 
 def safe_int(value: int) -> str:

@@ -24,16 +24,19 @@ class _Unknown(Exception):
     """Some of the state cannot be read."""
 
 
-def fingerprint(instance: Any, module: dict[str, Any], extra: tuple[Any, ...]) -> str | None:
+def fingerprint(
+    instance: Any, module: dict[str, Any], shared: dict[int, Any], extra: tuple[Any, ...]
+) -> str | None:
     """Return a digest of an instance, its module's and classes' mutable state and ``extra``; ``None`` if unknown.
 
     Args:
         instance: The environment object.
         module: Globals of its module.
+        shared: Parts of ``extra`` that the program can reach, by address (see ``savepoint.capture``).
         extra: Further state, such as that of the virtual clock.
     """
     try:
-        state = savepoint.capture(instance, module)
+        state = savepoint.capture(instance, module, shared)
         return _Writer().write((*state, extra))
     except (_Unknown, savepoint.Uncopyable, RecursionError):
         return None
@@ -69,7 +72,9 @@ class _Writer:
         digest.update(b")")
 
     def _add_parts(self, digest: Any, value: Any) -> None:
-        if isinstance(value, _NAMED) or (isinstance(value, types.FunctionType) and value.__closure__ is None):
+        if isinstance(value, _NAMED) or (
+            isinstance(value, types.FunctionType) and not savepoint.hides_state(value)
+        ):
             digest.update(str(getattr(value, "__qualname__", value.__name__)).encode())
         elif isinstance(value, set | frozenset):
             parts = sorted(_Writer().write(item) for item in value)

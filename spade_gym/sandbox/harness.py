@@ -19,14 +19,14 @@ from spade_gym.sandbox.base import World
 from spade_gym.sandbox.conversion import BadResult, safe_repr, to_plain
 from spade_gym.sandbox.fingerprint import fingerprint
 from spade_gym.sandbox.tool_use import ToolUseBaseEnv
+from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED
 from spade_gym.sandbox.world import Stage, Universe
 
 MODULE_NAME = "spade_program"
 _MAX_SAVE_POINTS = 256
 
-#: slot, failed, observation or error, reward, terminated, truncated, info
-Row = tuple[int, bool, str, float, bool, bool, dict[str, Any]]
-_NO_INFO: dict[str, Any] = {}
+#: Observation (or error), reward, flags of ``wire.py``, info.
+Row = tuple[str, float, int, dict[str, Any] | None]
 
 
 class Instance:
@@ -71,7 +71,13 @@ class Harness:
     # ---- loading
 
     def load(
-        self, source: str, class_name: str, arguments: dict[str, Any], world: dict[str, Any], text_chars: int
+        self,
+        source: str,
+        class_name: str,
+        arguments: dict[str, Any],
+        world: dict[str, Any],
+        text_chars: int,
+        draws_globally: bool = True,
     ) -> dict[str, Any]:
         """Compile the program, make one instance with seed 0 and describe it.
 
@@ -86,6 +92,7 @@ class Harness:
             self._audit.start()
         linecache.cache[PROGRAM_FILE] = (len(source), None, source.splitlines(keepends=True), PROGRAM_FILE)
         self._code = compile(source, PROGRAM_FILE, "exec", dont_inherit=True)
+        self._stage.switches_random = draws_globally
         if "numpy" in sys.modules and "random" in source and "numpy" in source:
             self._stage.use_numpy_globals()
         instance = self._make(0)
@@ -95,7 +102,6 @@ class Harness:
             "has_solution": callable(getattr(environment, "solution", None)),
             "max_turns": adapt.turn_limit(environment),
             "base": adapt.base_of(environment),
-            "adapters": self.new_adapters(),
         }
 
     def _make(self, seed: int) -> Instance:
@@ -122,16 +128,16 @@ class Harness:
             self._instances[slot] = instance
             observation, info = adapt.reset(instance.environment, seed, self._note)
             instance.step = adapt.step_function(instance.environment, self._note)
-            return self._row(slot, observation, 0.0, False, False, info)
+            return self._row(observation, 0.0, False, False, info)
         except BaseException as error:
             self._instances.pop(slot, None)
-            return _failed(slot, error)
+            return _failed(error)
 
     def step(self, slot: int, action: str) -> Row:
         """Play one action; a program that fails gives a failed row."""
         instance = self._instances.get(slot)
         if instance is None:
-            return (slot, True, "RuntimeError: step before a successful reset", 0.0, False, True, _NO_INFO)
+            return _failed(RuntimeError("step before a successful reset"))
         if self._stage.universe is not instance.universe:
             self._stage.enter(instance.universe)
         try:
@@ -149,19 +155,18 @@ class Harness:
                     and len(observation) <= self._text_chars
                     and reward - reward == 0.0
                 ):
-                    return (slot, False, observation, reward, terminated, truncated, _NO_INFO)
-            return self._row(slot, *adapt.unpack_step(result, self._note))
+                    return observation, reward, terminated * TERMINATED + truncated * TRUNCATED, None
+            return self._row(*adapt.unpack_step(result, self._note))
         except BaseException as error:
-            return _failed(slot, error)
+            return _failed(error)
 
-    def _row(self, slot: int, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Row:
+    def _row(self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Row:
         text, number, ended, cut = adapt.convert(observation, reward, terminated, truncated, self._note)
         if len(text) > self._text_chars:
             raise BadResult(f"the observation has {len(text)} characters, more than the limit of {self._text_chars}")
         if info is not None and not isinstance(info, dict):
             raise BadResult(f"info must be a dict, got {type(info).__name__}: {safe_repr(info)}")
-        plain = to_plain(dict(info)) if info else _NO_INFO
-        return (slot, False, text, number, ended, cut, plain)
+        return text, number, TERMINATED * ended + TRUNCATED * cut, to_plain(dict(info)) if info else None
 
     def drop(self, slot: int) -> None:
         """Forget a slot."""
@@ -254,8 +259,8 @@ class Harness:
         return True
 
 
-def _failed(slot: int, error: BaseException) -> Row:
-    return (slot, True, describe(error), 0.0, False, True, _NO_INFO)
+def _failed(error: BaseException) -> Row:
+    return describe(error), 0.0, FAILED | TRUNCATED, None
 
 
 def describe(error: BaseException) -> str:

@@ -97,7 +97,7 @@ def drop_capabilities() -> None:
 
 
 def close_descriptors_from(first: int) -> None:
-    """Close every descriptor from ``first`` on."""
+    """Close every descriptor from ``first`` on (Linux 5.9 or newer)."""
     _call("close_range", _NR_CLOSE_RANGE, ctypes.c_long(first), ctypes.c_ulong(0xFFFFFFFF), ctypes.c_long(0))
 
 

@@ -7,23 +7,77 @@ the faulty one are played one at a time, so that only the culprit is blamed.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
+from spade_gym.programs.chance import may_draw_globally
 from spade_gym.programs.contract import required_imports
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.base import Isolation, Limits, World
 from spade_gym.sandbox.channel import Channel, LocalChannel, WorkerChannel
 from spade_gym.sandbox.preload import kind_for
-from spade_gym.sandbox.wire import Rows, Value
+from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, Reply, Rows, Value
 from spade_gym.sandbox.worker import FLUSH_SECONDS
 from spade_gym.sandbox.zygotes import DeathWatch, WorkerProcess, resolve_level, zygote_pool
 from spade_gym.types import Transition
 
-Row = tuple[int, bool, str, float, bool, bool, dict[str, Any]]
+
+class Batch(NamedTuple):
+    """Results of ``begin``, by column; positions are those of its items.
+
+    Attributes:
+        observations: Texts.
+        rewards: Finite numbers.
+        flags: ``TERMINATED`` and ``TRUNCATED`` of ``wire.py``, added up.
+        infos: Non-empty infos, by position.
+        faults: By position, what went wrong there; the other columns then hold "", 0.0 and ``TRUNCATED``.
+    """
+
+    observations: list[str]
+    rewards: list[float]
+    flags: list[int]
+    infos: dict[int, dict[str, Any]]
+    faults: dict[int, ProgramFault]
+
+    def extend(self, other: Batch) -> None:
+        """Append another batch's rows."""
+        start = len(self.flags)
+        self.observations.extend(other.observations)
+        self.rewards.extend(other.rewards)
+        self.flags.extend(other.flags)
+        self.infos.update((start + position, info) for position, info in other.infos.items())
+        self.faults.update((start + position, fault) for position, fault in other.faults.items())
+
+    def transitions(self) -> list[Transition | ProgramFault]:
+        """The rows one by one."""
+        return [
+            self.faults.get(position)
+            or Transition(text, reward, bool(flag & TERMINATED), bool(flag & TRUNCATED), self.infos.get(position, {}))
+            for position, (text, reward, flag) in enumerate(
+                zip(self.observations, self.rewards, self.flags, strict=True)
+            )
+        ]
+
+
+class _Nature(NamedTuple):
+    kind: str
+    draws_globally: bool
+
+
+@functools.lru_cache(maxsize=512)
+def _nature(source: str) -> _Nature:
+    """What the source tells before it runs: which zygote it needs, and whether it uses the global generators."""
+    return _Nature(kind_for(required_imports(source)), may_draw_globally(source))
+
+
+def _failure(fault: ProgramFault) -> Batch:
+    return Batch([""], [0.0], [TRUNCATED], {}, {0: fault})
+
 
 
 class LoadReport(NamedTuple):
@@ -46,7 +100,8 @@ class LoadReport(NamedTuple):
     base: str
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Access:
     """An attempt of the program's own code (see ``audit.py``).
 
     Attributes:
@@ -127,6 +182,8 @@ class Session:
         self._slots: dict[int, _Slot] = {}
         self._next_slot = 0
         self._stale: set[int] = set()
+        self._faulty: set[int] = set()
+        self._accesses_of_failed_load: list[Access] = []
         self._pending: tuple[str, Sequence[tuple[int, Any]], ProgramFault | None] | None = None
 
     # ---- starting and ending
@@ -159,10 +216,17 @@ class Session:
             self._arguments,
             asdict(self._world),
             self.limits.text_chars,
+            _nature(self.program.source).draws_globally,
         ]
         try:
             channel.send("load", arguments, self.limits.load_seconds)
             facts = self._value(channel)
+        except ProgramError:
+            if self._world.audit:  # what it tried while loading is worth knowing, though it failed
+                channel.send("accesses", [], self.limits.load_seconds)
+                self._accesses_of_failed_load = [Access(*row) for row in self._value(channel)]
+            channel.close()
+            raise
         except BaseException:
             channel.close()
             raise
@@ -192,7 +256,7 @@ class Session:
         return WorkerChannel(process, self.limits.text_chars)
 
     def _fork(self) -> WorkerProcess:
-        kind = kind_for(required_imports(self.program.source))
+        kind = _nature(self.program.source).kind
         process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self.limits)
         try:
             process.await_ready()
@@ -239,13 +303,15 @@ class Session:
         """Make room for an instance; return its slot, to be reset next."""
         slot = self._next_slot
         self._next_slot += 1
-        self._slots[slot] = _Slot(fault=ProgramError("this instance was not reset"))
+        self._slots[slot] = _Slot()
+        self._blame(slot, ProgramError("this instance was not reset"))
         return slot
 
     def close_slot(self, slot: int) -> None:
         """Forget an instance."""
         del self._slots[slot]
         self._stale.discard(slot)
+        self._faulty.discard(slot)
         if self._channel is not None:
             self._ask("drop", slot)
 
@@ -270,12 +336,12 @@ class Session:
     def reset_many(self, items: Sequence[tuple[int, int]]) -> list[Transition | ProgramFault]:
         """Start episodes of several instances, (slot, seed) each, in one message."""
         self.begin("reset", items)
-        return [_transition(row) for row in self.finish()]
+        return self.finish().transitions()
 
     def step_many(self, items: Sequence[tuple[int, str]]) -> list[Transition | ProgramFault]:
         """Play one action in each of several instances, (slot, action) each, in one message."""
         self.begin("step", items)
-        return [_transition(row) for row in self.finish()]
+        return self.finish().transitions()
 
     def begin(self, operation: str, items: Sequence[tuple[int, Any]]) -> None:
         """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results."""
@@ -296,65 +362,90 @@ class Session:
             fault = error
         self._pending = (operation, items, fault)
 
-    def finish(self) -> list[Row | ProgramFault]:
-        """Collect the results of ``begin``, one row or fault an item, in its order."""
+    def finish(self) -> Batch:
+        """Collect the results of ``begin``, one row an item, in its order."""
         assert self._pending is not None
         operation, items, fault = self._pending
         self._pending = None
-        if not items:
-            return []
-        rows: list[Row] = []
-        if fault is None:
-            channel = self._start()
+        done = Batch([], [], [], {}, {})
+        if fault is None and items:
             try:
-                while True:
-                    reply = channel.receive()
-                    if not isinstance(reply, Rows):
-                        raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
-                    rows = rows + reply.rows if rows else reply.rows
-                    if reply.adapters:
-                        self._adapters.update(dict.fromkeys(reply.adapters))
-                    if reply.last or len(rows) > len(items):
-                        break
-                if len(rows) != len(items):
-                    rows = []
-                    raise ProgramCrash("the program's process sent too few or too many results", reason="protocol")
+                done = self._collect(operation, items, done)
             except ProgramFault as error:
                 fault = error
-        results = self._accept(operation, items, rows)
         if fault is not None:
-            results += self._recover(operation, items[len(results) :], fault)
-        return results
+            done.extend(self._recover(operation, items[len(done.flags) :], fault))
+        return done
 
-    def _accept(self, operation: str, items: Sequence[tuple[int, Any]], rows: list[Row]) -> list[Row | ProgramFault]:
-        """Check rows against what was asked, and write them into the instances' pasts."""
-        results: list[Row | ProgramFault] = []
-        slots, text_chars, bound = self._slots, self.limits.text_chars, self.limits.abs_reward
-        stepping = operation == "step"
-        for (slot, value), row in zip(items, rows, strict=False):
-            state = slots[slot]
-            if row[1] or row[0] != slot or len(row[2]) > text_chars or not -bound <= row[3] <= bound:
-                state.fault = self._fault_of(row, slot)
-                results.append(state.fault)
-            elif stepping and state.fault is not None:
-                results.append(state.fault)
+    def _collect(self, operation: str, items: Sequence[tuple[int, Any]], done: Batch) -> Batch:
+        """Receive frames until the answer is complete; ``done`` keeps what came before a fault."""
+        channel = self._start()
+        last = False
+        while not last:
+            rows = _rows(channel.receive())
+            last = rows.last
+            if rows.adapters:
+                self._adapters.update(dict.fromkeys(rows.adapters))
+            start, count = len(done.flags), len(rows.flags)
+            if not count == len(rows.rewards) == len(rows.observations) or start + count > len(items):
+                raise ProgramCrash("the program's process sent too many or uneven results", reason="protocol")
+            accepted = self._accept(operation, items[start : start + count] if start else items, rows)
+            if start:
+                done.extend(accepted)
             else:
-                if stepping:
-                    state.actions.append(value)
-                else:
-                    state.seed, state.actions, state.fault = value, [], None
-                    self._stale.discard(slot)
-                results.append(row)
-        return results
+                done = accepted
+        if len(done.flags) != len(items):
+            raise ProgramCrash("the program's process sent too few results", reason="protocol")
+        return done
 
-    def _fault_of(self, row: Row, slot: int) -> ProgramFault:
-        if row[0] != slot:
-            return ProgramCrash("the program's process answered for another instance", reason="protocol")
-        if row[1]:
-            return ProgramError(row[2][:1000], reason="memory" if row[2].startswith("MemoryError") else "error")
-        if len(row[2]) > self.limits.text_chars:
-            return ProgramCrash(f"an observation of {len(row[2])} characters passed the worker", reason="protocol")
-        return ProgramError(f"reward {row[3]!r} is outside [-{self.limits.abs_reward:g}, {self.limits.abs_reward:g}]")
+    def _accept(self, operation: str, items: Sequence[tuple[int, Any]], rows: Rows) -> Batch:
+        """Check rows against the limits, and write them into the instances' pasts."""
+        bound, stepping = self.limits.abs_reward, operation == "step"
+        faults: dict[int, ProgramFault] = {}
+        if rows.flags and (
+            max(rows.flags) > TERMINATED | TRUNCATED
+            or min(rows.flags) < 0
+            or max(map(len, rows.observations)) > self.limits.text_chars
+            or not (-bound <= min(rows.rewards) and max(rows.rewards) <= bound and math.isfinite(sum(rows.rewards)))
+            or (stepping and self._faulty)
+        ):
+            faults = self._faults_of(stepping, items, rows)
+        slots = self._slots
+        if stepping and not faults:
+            for slot, action in items[: len(rows.flags)]:
+                slots[slot].actions.append(action)
+        else:
+            for position, (slot, value) in enumerate(items[: len(rows.flags)]):
+                if position in faults:
+                    self._blame(slot, faults[position])
+                    rows.observations[position], rows.rewards[position], rows.flags[position] = "", 0.0, TRUNCATED
+                elif stepping:
+                    slots[slot].actions.append(value)
+                else:
+                    slots[slot] = _Slot(value)
+                    self._stale.discard(slot)
+                    self._faulty.discard(slot)
+        return Batch(rows.observations, rows.rewards, rows.flags, rows.infos, faults)
+
+    def _blame(self, slot: int, fault: ProgramFault) -> None:
+        """Mark an instance as unusable until it is reset."""
+        self._slots[slot].fault = fault
+        self._faulty.add(slot)
+
+    def _faults_of(self, stepping: bool, items: Sequence[tuple[int, Any]], rows: Rows) -> dict[int, ProgramFault]:
+        bound = self.limits.abs_reward
+        faults: dict[int, ProgramFault] = {}
+        for position, (text, reward, flag) in enumerate(zip(rows.observations, rows.rewards, rows.flags, strict=True)):
+            earlier = self._slots[items[position][0]].fault
+            if stepping and earlier is not None:
+                faults[position] = earlier
+            elif flag & FAILED:
+                faults[position] = _error(text)
+            elif len(text) > self.limits.text_chars or not 0 <= flag <= TERMINATED | TRUNCATED:
+                faults[position] = ProgramCrash("the program's process forged a result", reason="protocol")
+            elif not -bound <= reward <= bound:
+                faults[position] = ProgramError(f"reward {reward!r} is outside [-{bound:g}, {bound:g}]")
+        return faults
 
     def _seconds(self, operation: str, num_items: int) -> float:
         seconds = self.limits.step_seconds if operation == "step" else self.limits.load_seconds
@@ -362,9 +453,7 @@ class Session:
 
     # ---- after a death
 
-    def _recover(
-        self, operation: str, items: Sequence[tuple[int, Any]], fault: ProgramFault
-    ) -> list[Row | ProgramFault]:
+    def _recover(self, operation: str, items: Sequence[tuple[int, Any]], fault: ProgramFault) -> Batch:
         """Replace the dead worker, then find the culprit among the unanswered items by playing them one at a time.
 
         A lone item is blamed at once if it hung or cheated. If its worker merely died, that may have been worn out
@@ -373,29 +462,26 @@ class Session:
         fresh = self._num_requests <= 1
         self._kill()
         if len(items) == 1 and (fresh or fault.reason != "crash"):
-            self._slots[items[0][0]].fault = fault
-            return [fault]
-        results: list[Row | ProgramFault] = []
+            self._blame(items[0][0], fault)
+            return _failure(fault)
+        results = Batch([], [], [], {}, {})
         for item in items:
             try:
                 if operation == "step":
                     self._start()
                     self._replay_stale([item[0]])
-                results.append(self._attempt(operation, item))
+                results.extend(self._attempt(operation, item))
             except ProgramFault as error:
                 self._kill()
-                self._slots[item[0]].fault = error
-                results.append(error)
+                self._blame(item[0], error)
+                results.extend(_failure(error))
         return results
 
-    def _attempt(self, operation: str, item: tuple[int, Any]) -> Row | ProgramFault:
+    def _attempt(self, operation: str, item: tuple[int, Any]) -> Batch:
         channel = self._start()
         channel.send(operation, [item], self._seconds(operation, 1))
         self._num_requests += 1
-        reply = channel.receive()
-        if not isinstance(reply, Rows) or len(reply.rows) != 1:
-            raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
-        return self._accept(operation, [item], reply.rows)[0]
+        return self._collect(operation, [item], Batch([], [], [], {}, {}))
 
     def _replay_stale(self, slots: Iterable[int]) -> None:
         """Bring instances that lived in an earlier worker to where they were."""
@@ -407,7 +493,7 @@ class Session:
                     self._replay(slot, state.seed, state.actions)
                 except ProgramFault as fault:
                     self._kill()
-                    state.fault = fault
+                    self._blame(slot, fault)
                     self._start()
 
     def _replay(self, slot: int, seed: int, actions: Sequence[str]) -> None:
@@ -418,13 +504,11 @@ class Session:
             channel.send(operation, items, self._seconds(operation, len(items)))
             last = False
             while not last:
-                reply = channel.receive()
-                if not isinstance(reply, Rows):
-                    raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
-                last = reply.last
-                failed = next((row for row in reply.rows if row[1]), None)
-                if failed is not None:
-                    raise ProgramError(f"a replay went another way than the first play: {failed[2][:500]}")
+                rows = _rows(channel.receive())
+                last = rows.last
+                for text, flag in zip(rows.observations, rows.flags, strict=True):
+                    if flag & FAILED:
+                        raise ProgramError(f"a replay went another way than the first play: {text[:500]}")
 
     # ---- save points
 
@@ -452,6 +536,7 @@ class Session:
             self._replay(slot, snapshot.seed, snapshot.actions)
         state.seed, state.actions, state.fault = snapshot.seed, list(snapshot.actions), None
         self._stale.discard(slot)
+        self._faulty.discard(slot)
 
     # ---- questions
 
@@ -504,7 +589,10 @@ class Session:
         """What the program's own code tried to reach so far; needs ``World(audit=True)``."""
         if not self._world.audit:
             raise SandboxError("accesses are recorded only under World(audit=True)")
-        self._start()
+        try:
+            self._start()
+        except ProgramError:
+            return self._accesses_of_failed_load
         return [Access(*row) for row in self._ask("accesses")]
 
     def _ready(self, slot: int) -> _Slot:
@@ -534,13 +622,18 @@ class Session:
             raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
         self._adapters.update(dict.fromkeys(reply.adapters))
         if reply.failed:
-            text = str(reply.value)[:1000]
-            raise ProgramError(text, reason="memory" if text.startswith("MemoryError") else "error")
+            raise _error(str(reply.value))
         return reply.value
 
 
-def _transition(row: Row | ProgramFault) -> Transition | ProgramFault:
-    return row if isinstance(row, ProgramFault) else Transition(*row[2:])
+def _rows(reply: Reply) -> Rows:
+    if not isinstance(reply, Rows):
+        raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
+    return reply
+
+
+def _error(text: str) -> ProgramError:
+    return ProgramError(text[:1000], reason="memory" if text.startswith("MemoryError") else "error")
 
 
 def _unwrap(result: Transition | ProgramFault) -> Transition:

@@ -16,9 +16,13 @@ ORDER = struct.Struct("<QQ")
 #: What a zygote, and each worker, says once it is ready; anything else is an error text.
 READY = b"R"
 
-_LENGTH_BYTES = 4
+TERMINATED, TRUNCATED, FAILED = 1, 2, 4
+
+#: Length of what stands before a frame's body: its length, little-endian.
+LENGTH_BYTES = 4
 _BYTES_PER_CHAR = 4
-_INFO_BYTES = 1 << 20
+#: Largest encoded info of one row.
+INFO_BYTES = 1 << 20
 
 
 class Request(msgspec.Struct, array_like=True):
@@ -36,18 +40,24 @@ class Request(msgspec.Struct, array_like=True):
 
 
 class Rows(msgspec.Struct, array_like=True, tag="rows"):
-    """Results of ``reset`` or ``step``, in the order in which they were asked; several frames may share them.
+    """Results of ``reset`` or ``step`` by column, in the order in which they were asked; several frames may share them.
 
     Attributes:
         sequence: The request's.
         last: Whether no further frame follows.
-        rows: (slot, failed, observation or error, reward, terminated, truncated, info).
+        observations: Texts; of a failed row, the error.
+        rewards: One a row.
+        flags: ``TERMINATED``, ``TRUNCATED`` and ``FAILED``, added up, one a row.
+        infos: Non-empty infos by position in this frame.
         adapters: Names of adapters that came into use.
     """
 
     sequence: int
     last: bool
-    rows: list[tuple[int, bool, str, float, bool, bool, dict[str, Any]]]
+    observations: list[str]
+    rewards: list[float]
+    flags: list[int]
+    infos: dict[int, dict[str, Any]]
     adapters: list[str]
 
 
@@ -77,14 +87,14 @@ decode_reply = msgspec.msgpack.Decoder(Reply).decode
 def frame(message: Request | Rows | Value) -> bytes:
     """Encode a message with its length in front."""
     body = encode(message)
-    return len(body).to_bytes(_LENGTH_BYTES, "little") + body
+    return len(body).to_bytes(LENGTH_BYTES, "little") + body
 
 
 def body_length(buffer: bytes | bytearray) -> int | None:
     """Length of the frame's body, or ``None`` while fewer than four bytes are there."""
-    return int.from_bytes(buffer[:_LENGTH_BYTES], "little") if len(buffer) >= _LENGTH_BYTES else None
+    return int.from_bytes(buffer[:LENGTH_BYTES], "little") if len(buffer) >= LENGTH_BYTES else None
 
 
 def max_frame_bytes(text_chars: int, num_rows: int) -> int:
     """Largest frame that an honest worker can send for a request with ``num_rows`` rows."""
-    return (num_rows + 1) * (text_chars * _BYTES_PER_CHAR + _INFO_BYTES)
+    return (num_rows + 1) * (text_chars * _BYTES_PER_CHAR + INFO_BYTES)

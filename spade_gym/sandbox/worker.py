@@ -14,8 +14,8 @@ from spade_gym.sandbox.wire import Request, Rows, Value, body_length, decode_req
 #: Results of a batch leave the worker at least this often, so that the session sees progress and can tell
 #: which step hangs.
 FLUSH_SECONDS = 0.005
-_MAX_ROWS_A_FRAME = 128
-_READ_BYTES = 1 << 18
+_MAX_ROWS_A_FRAME = 512
+_READ_BYTES = 1 << 16  # below malloc's threshold for mapping fresh pages
 
 _monotonic, _read, _write = time.monotonic, os.read, os.write
 
@@ -52,21 +52,24 @@ def play_rows(
     harness: Harness, request: Request, send: Callable[[Rows], None], clock: Callable[[], float] = _monotonic
 ) -> None:
     """Answer a ``reset`` or ``step`` request, in as many frames as progress demands."""
-    play: Any = harness.step if request.operation == "step" else harness.reset
-    arguments = request.arguments
-    if len(arguments) == 1:
-        slot, value = arguments[0]
-        rows = [play(slot, value)]
-    else:
-        rows = []
-        flushed = clock()
-        for slot, value in arguments:
-            rows.append(play(slot, value))
-            if len(rows) >= _MAX_ROWS_A_FRAME or clock() - flushed > FLUSH_SECONDS:
-                send(Rows(request.sequence, False, rows, harness.new_adapters()))
-                rows = []
-                flushed = clock()
-    send(Rows(request.sequence, True, rows, harness.new_adapters()))
+    play = harness.step if request.operation == "step" else harness.reset
+    observations: list[str] = []
+    rewards: list[float] = []
+    flags: list[int] = []
+    infos: dict[int, dict[str, Any]] = {}
+    flushed = clock()
+    for slot, value in request.arguments:
+        observation, reward, flag, info = play(slot, value)
+        if info:
+            infos[len(flags)] = info
+        observations.append(observation)
+        rewards.append(reward)
+        flags.append(flag)
+        if clock() - flushed > FLUSH_SECONDS or len(flags) >= _MAX_ROWS_A_FRAME:
+            send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
+            observations, rewards, flags, infos = [], [], [], {}
+            flushed = clock()
+    send(Rows(request.sequence, True, observations, rewards, flags, infos, harness.new_adapters()))
 
 
 def answer(harness: Harness, request: Request) -> Value:

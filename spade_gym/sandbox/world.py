@@ -15,23 +15,22 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from datetime import date as _Date
+from datetime import datetime as _Datetime
+from random import Random as _Random
 from typing import Any, SupportsIndex
 
 from spade_gym.sandbox.base import World
 
-_RANDOM_FUNCTIONS = tuple(
-    name
-    for name in (
-        "seed random uniform triangular randint choice randrange sample shuffle choices normalvariate lognormvariate "
-        "expovariate vonmisesvariate gammavariate gauss betavariate binomialvariate paretovariate weibullvariate "
-        "getstate setstate getrandbits randbytes"
-    ).split()
-    if hasattr(random, name)
-)
+_NAMES = (
+    "seed", "random", "uniform", "triangular", "randint", "choice", "randrange", "sample", "shuffle", "choices",
+    "normalvariate", "lognormvariate", "expovariate", "vonmisesvariate", "gammavariate", "gauss", "betavariate",
+    "binomialvariate", "paretovariate", "weibullvariate", "getstate", "setstate", "getrandbits", "randbytes",
+)  # fmt: skip
+_RANDOM_FUNCTIONS = tuple(name for name in _NAMES if hasattr(random, name))
 _TICK = 0.001
 _PROCESS_ID = 4242
 
-_Random = random.Random
 
 
 class Universe:
@@ -60,7 +59,7 @@ class Universe:
         return self.now
 
     def state(self) -> tuple[Any, ...]:
-        """What a save point must hold of this universe."""
+        """What a save point must hold of this universe, NumPy's global state aside (see ``Stage.state``)."""
         return self.generator.getstate(), self.entropy.getstate(), self.now
 
     def set_state(self, state: tuple[Any, ...]) -> None:
@@ -69,16 +68,23 @@ class Universe:
         self.entropy.setstate(state[1])
         self.now = state[2]
 
+    def shared(self) -> dict[int, Any]:
+        """What a deep copy of a program's state must not copy, by address (the form of ``deepcopy``'s memo)."""
+        return {id(thing): thing for thing in (self, self.generator, self.entropy)}
+
 
 class Stage:
     """Holds the active universe; one per worker.
 
     Attributes:
         universe: The active universe.
+        switches_random: Whether the functions of ``random`` change with it; programs that never draw from the
+            global generator (``programs/chance.py``) are spared the cost.
     """
 
     def __init__(self) -> None:
         self.universe = Universe(0, World())
+        self.switches_random = True
         self._numpy: Any = None
         self._random = random.__dict__
 
@@ -98,7 +104,19 @@ class Stage:
             else:
                 self._numpy.set_state(universe.numpy_state)
         self.universe = universe
-        self._random.update(universe.functions)
+        if self.switches_random:
+            self._random.update(universe.functions)
+
+
+    def state(self) -> tuple[Any, ...]:
+        """What a save point must hold of the active universe."""
+        return (*self.universe.state(), self._numpy.get_state() if self._numpy is not None else None)
+
+    def set_state(self, state: tuple[Any, ...]) -> None:
+        """Take the active universe back to a save point."""
+        self.universe.set_state(state)
+        if self._numpy is not None and state[3] is not None:
+            self._numpy.set_state(state[3])
 
 
 class SeededRandom(_Random):
@@ -108,21 +126,56 @@ class SeededRandom(_Random):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> SeededRandom:
         """Allocate without asking the kernel for entropy."""
-        return _Random.__new__(cls, 0)
-
-    def __init__(self, x: Any = None) -> None:
-        super().__init__(self.stage.universe.entropy.getrandbits(64) if x is None else x)
+        return _Random.__new__(cls, 0)  # type: ignore[call-arg]
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Seed; without an argument, from the active universe."""
         _Random.seed(self, self.stage.universe.entropy.getrandbits(64) if a is None else a, version)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy without drawing a seed that the state would overwrite: a copy must not change what comes next."""
+        return self.__class__, (0,), self.getstate()
 
-class _DatetimeType(type):
+
+class EntropyRandom(SeededRandom):
+    """``random.SystemRandom``, drawing from the active universe's stream of entropy."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return self.stage.universe.entropy.random()
+
+    def getrandbits(self, k: int) -> int:
+        """Return a whole number of ``k`` random bits."""
+        return self.stage.universe.entropy.getrandbits(k)
+
+    def randbytes(self, n: int) -> bytes:
+        """Return ``n`` random bytes."""
+        return self.stage.universe.entropy.randbytes(n)
+
+    def seed(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to seed."""
+
+    def getstate(self, *args: Any, **kwargs: Any) -> Any:
+        """A source of entropy has no state."""
+        raise NotImplementedError("System entropy source does not have state.")
+
+    def setstate(self, *args: Any, **kwargs: Any) -> Any:
+        """A source of entropy has no state."""
+        raise NotImplementedError("System entropy source does not have state.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Any copy draws from the same stream."""
+        return self.__class__, ()
+
+
+class _CalendarType(type):
     """Lets ``isinstance(x, datetime.datetime)`` hold for values made before the replacement."""
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, cls.__mro__[1])
+        return type.__instancecheck__(cls, value) or isinstance(value, cls.__dict__.get("real", ()))
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return type.__subclasscheck__(cls, kind) or issubclass(kind, cls.__dict__.get("real", ()))
 
 
 class Patches:
@@ -135,11 +188,11 @@ class Patches:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         seeded: Any = type("Random", (SeededRandom,), {"stage": stage, "__module__": "random"})
-        system: Any = type("SystemRandom", (seeded,), {"__module__": "random", "seed": lambda self, *a, **k: None})
+        system: Any = type("SystemRandom", (EntropyRandom,), {"stage": stage, "__module__": "random"})
         self._new: list[tuple[Any, str, Any]] = [
             (random, "Random", seeded),
             (random, "SystemRandom", system),
-            *((time, name, function) for name, function in _clocks(stage).items()),
+            *((time, name, function) for name, function in _clocks(stage).items() if hasattr(time, name)),
             *((datetime, name, kind) for name, kind in _calendar(stage).items()),
             *_entropy(stage),
         ]
@@ -187,6 +240,9 @@ def _clocks(stage: Stage) -> dict[str, Callable[..., Any]]:
     def calendar_time(seconds: float | None = None) -> time.struct_time:
         return gmtime(stage.universe.tick() if seconds is None else seconds)
 
+    def clock(which: int) -> float:
+        return now() if which == time.CLOCK_REALTIME else elapsed()
+
     return {
         "time": now,
         "time_ns": lambda: round(now() * 1e9),
@@ -197,6 +253,9 @@ def _clocks(stage: Stage) -> dict[str, Callable[..., Any]]:
         "process_time": elapsed,
         "process_time_ns": lambda: round(elapsed() * 1e9),
         "thread_time": elapsed,
+        "thread_time_ns": lambda: round(elapsed() * 1e9),
+        "clock_gettime": clock,
+        "clock_gettime_ns": lambda which: round(clock(which) * 1e9),
         "sleep": sleep,
         "gmtime": calendar_time,
         "localtime": calendar_time,
@@ -207,18 +266,20 @@ def _clocks(stage: Stage) -> dict[str, Callable[..., Any]]:
 
 
 def _calendar(stage: Stage) -> dict[str, type]:
-    real_date, real_datetime = datetime.date, datetime.datetime
+    class VirtualDate(_Date, metaclass=_CalendarType):
+        real = _Date
 
-    class VirtualDate(real_date, metaclass=_DatetimeType):
         @classmethod
         def today(cls) -> Any:
             return cls.fromtimestamp(stage.universe.tick())
 
-    class VirtualDatetime(real_datetime, metaclass=_DatetimeType):
+    class VirtualDatetime(_Datetime, metaclass=_CalendarType):
+        real = _Datetime
+
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
-            moment = real_datetime.fromtimestamp(stage.universe.tick(), datetime.timezone.utc)
-            value = cls(*moment.timetuple()[:6], moment.microsecond, datetime.timezone.utc)
+            moment = _Datetime.fromtimestamp(stage.universe.tick(), datetime.UTC)
+            value = cls(*moment.timetuple()[:6], moment.microsecond, datetime.UTC)
             return value.replace(tzinfo=None) if tz is None else value.astimezone(tz)
 
         @classmethod

@@ -30,9 +30,12 @@ from spade_gym.sandbox.wire import ORDER, READY
 from spade_gym.sandbox.worker import serve
 from spade_gym.sandbox.world import Patches, Stage
 
+_process_number = os.getpid  # before ``world.py`` replaces it
+
 #: The number of a worker's one descriptor beside the standard streams.
 CONNECTION = 3
 _SITE = ("site-packages", "dist-packages")
+_TIME_ZONES = "/usr/share/zoneinfo"
 
 
 class Jail:
@@ -47,6 +50,7 @@ class Jail:
     """
 
     def __init__(self, level: Isolation, packages: list[str]) -> None:
+        self._zygote = _process_number()
         self._locked = level >= Isolation.L2
         if not self._locked:
             return
@@ -57,19 +61,22 @@ class Jail:
         with os.scandir(stdlib) as entries:
             readable = [entry.path for entry in entries if entry.name not in _SITE]
         dynamic = os.path.realpath(sysconfig.get_config_var("DESTSHARED") or stdlib)
-        self._landlock = kernel.LandlockRules(
-            readable=[*readable, *packages, *([dynamic] if os.path.isdir(dynamic) else [])], listable=[stdlib]
-        )
+        # A distribution may have links in there whose targets the namespace lacks (sitecustomize.py of Debian).
+        readable = [path for path in [*readable, *packages, dynamic, _TIME_ZONES] if os.path.exists(path)]
+        self._landlock = kernel.LandlockRules(readable=readable, listable=[stdlib])
         self._seccomp = kernel.SeccompFilter(compile_filter(machine))
 
     def enter(self, connection: int, cpu_seconds: int, memory_bytes: int) -> None:
         """Lock this process in; it keeps the standard streams (on /dev/null) and ``connection`` as number 3."""
         if sys.platform.startswith("linux"):
             kernel.die_with_parent(signal.SIGKILL)
+            if os.getppid() != self._zygote:  # it died before that call, so no signal will come
+                os._exit(1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         limits = (
             (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1),
             (resource.RLIMIT_AS, memory_bytes, memory_bytes),
+            (resource.RLIMIT_NPROC, 0, 0),  # all that stops a fork bomb at L1; means nothing to uid 0
         )
         for which, soft, hard in limits:
             with contextlib.suppress(ValueError):  # never above an inherited hard limit
@@ -81,9 +88,11 @@ class Jail:
         if self._locked:
             self._landlock.restrict()
         os.dup2(connection, CONNECTION)
-        if sys.platform.startswith("linux"):
+        try:
             kernel.close_descriptors_from(CONNECTION + 1)
-        else:
+        except OSError:
+            if self._locked:
+                raise
             os.closerange(CONNECTION + 1, 4096)
         if self._locked:
             self._seccomp.install()
@@ -94,6 +103,8 @@ def _inherited_limits() -> None:
     for name, value in (("CORE", 0), ("FSIZE", 0), ("NOFILE", 64), ("MSGQUEUE", 0), ("MEMLOCK", 0)):
         which = getattr(resource, f"RLIMIT_{name}", None)
         if which is not None:
+            hard = resource.getrlimit(which)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(which, (value, value))
 
 
@@ -111,8 +122,10 @@ def _high(descriptor: int) -> int:
 
 
 def _without_fork_hooks(kind: str) -> list[str]:
-    """Import everything while ``os.register_at_fork`` is off: hooks of threading, logging and random would double
-    the cost of a fork, and this process has one thread."""
+    """Import everything while ``os.register_at_fork`` is off.
+
+    Hooks of threading, logging and random would double the cost of a fork, and this process has one thread.
+    """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None
     try:
@@ -163,9 +176,19 @@ def _prepare(options: dict[str, Any]) -> tuple[Jail, Harness]:
     if level >= Isolation.L2:
         kernel.no_new_privileges()
     os.environ.clear()
+    _forget_how_it_started()
     stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"])
     sys.path[:] = [path for path in sys.path if os.path.realpath(path).startswith(stdlib) and _SITE[0] not in path]
     return jail, Harness(stage)
+
+
+def _forget_how_it_started() -> None:
+    """A program has no use for the paths of this machine."""
+    sys.argv[:] = [""]
+    sys.orig_argv[:] = []
+    posix = sys.modules.get("posix")
+    if posix is not None:
+        posix.environ.clear()  # type: ignore[attr-defined]
 
 
 def main(settings: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -68,6 +69,12 @@ class WorkerProcess:
         self.connection = connection
         self.pid = pid
         self._handle = handle
+        self._owner = os.getpid()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it; a forked child of the trainer must leave its parent's workers alone."""
+        return self._owner == os.getpid()
 
     def await_ready(self) -> None:
         """Wait until the worker has locked itself in.
@@ -92,14 +99,15 @@ class WorkerProcess:
         return DeathWatch(os.dup(self._handle))
 
     def kill(self) -> None:
-        """Kill the process, now, and close the connection; harmless when it is already dead."""
+        """Kill the process, now, and close the connection; harmless when it is already dead, or not ours."""
         self.connection.close()
         if self._handle is not None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            if self.is_ours:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._handle, signal.SIGKILL)
             os.close(self._handle)
             self._handle = None
-        elif not hasattr(os, "pidfd_open") and self.pid:
+        elif not hasattr(os, "pidfd_open") and self.pid and self.is_ours:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self.pid = 0
@@ -125,7 +133,8 @@ class Zygote:
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair()
         settings = json.dumps({"level": int(level), "kind": kind, "control": theirs.fileno()})
-        command = [*(_bubblewrap() if level >= Isolation.L3 else []), *_python(kind), settings, *_search_path(kind)]
+        search = _search_path(kind)
+        command = [*(_bubblewrap(search) if level >= Isolation.L3 else []), *_python(), settings, *search]
         self._process = subprocess.Popen(
             command,
             env=_environment(hash_seed),
@@ -184,11 +193,16 @@ class Zygote:
         self._control.close()
         if self._process.stderr is not None:
             self._process.stderr.close()
-        try:
-            self._process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process.returncode is None:
+            # Its own session and so its own group, which also holds what bubblewrap started. It has no state to save.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def abandon(self) -> None:
+        """Let go of the parent's zygote in a forked child, so that it ends when the parent does."""
+        self._control.close()
+        self._process.poll()  # it is no child of this process, which poll finds out
 
 
 class ZygotePool:
@@ -197,6 +211,8 @@ class ZygotePool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._zygotes: dict[tuple[Isolation, str, int], Zygote] = {}
+        self._owner = os.getpid()
+        self._hooked = False
 
     def fork(self, level: Isolation, kind: str, hash_seed: int, limits: Limits) -> WorkerProcess:
         """Fork a worker from the right zygote.
@@ -217,28 +233,37 @@ class ZygotePool:
 
     def _get(self, key: tuple[Isolation, str, int]) -> Zygote:
         with self._lock:
+            if not self._hooked:
+                self._hooked = True
+                os.register_at_fork(after_in_child=self._abandon)
+                atexit.register(self.close)
             if key not in self._zygotes:
                 self._zygotes[key] = Zygote(*key)
             return self._zygotes[key]
 
+    def _abandon(self) -> None:
+        for zygote in self._zygotes.values():
+            zygote.abandon()
+        self._zygotes = {}
+
     def close(self) -> None:
-        """End all zygotes."""
+        """End all zygotes, unless they are those of a parent process."""
+        if self._owner != os.getpid():
+            return
         with self._lock:
             for zygote in self._zygotes.values():
                 zygote.close()
             self._zygotes.clear()
 
 
-@functools.lru_cache(maxsize=1)
-def _pool_of(process: int) -> ZygotePool:
-    pool = ZygotePool()
-    atexit.register(pool.close)
-    return pool
+#: By process number: a forked child needs its own, since sockets cannot be shared.
+_POOLS: dict[int, ZygotePool] = {}
 
 
 def zygote_pool() -> ZygotePool:
-    """Return this process's zygotes; a forked child gets its own, since sockets cannot be shared."""
-    return _pool_of(os.getpid())
+    """Return this process's zygotes."""
+    process = os.getpid()
+    return _POOLS.get(process) or _POOLS.setdefault(process, ZygotePool())
 
 
 @functools.lru_cache(maxsize=8)
@@ -248,7 +273,11 @@ def _resolve(level: Isolation | None, process: int) -> Isolation:
     reasons = []
     for candidate in (level,) if level is not None else (Isolation.L3, Isolation.L2):
         try:
-            zygote_pool().fork(candidate, "standard", 0, Limits()).kill()
+            worker = zygote_pool().fork(candidate, "standard", 0, Limits())
+            try:
+                worker.await_ready()
+            finally:
+                worker.kill()
             return candidate
         except SandboxError as error:
             reasons.append(f"{candidate.name}: {error}")
@@ -279,7 +308,7 @@ def bubblewrap_path() -> str | None:
     return found
 
 
-def _bubblewrap() -> list[str]:
+def _bubblewrap(search: list[str]) -> list[str]:
     program = bubblewrap_path()
     if program is None:
         raise SandboxError("bubblewrap (bwrap) is not installed")
@@ -290,7 +319,7 @@ def _bubblewrap() -> list[str]:
             command += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
             command += ["--ro-bind", str(path), str(path)]
-    for folder in dict.fromkeys([os.path.realpath(sys.base_prefix), str(_package_folder()), *_search_path("numpy")]):
+    for folder in dict.fromkeys([os.path.realpath(sys.base_prefix), str(_package_folder()), *search]):
         command += ["--ro-bind", folder, folder]
     return [*command, "--dev", "/dev", "--dir", "/tmp", "--chdir", "/", "--"]
 
@@ -299,7 +328,7 @@ def _package_folder() -> Path:
     return Path(__file__).resolve().parent.parent
 
 
-def _python(kind: str) -> list[str]:
+def _python() -> list[str]:
     return [os.path.realpath(sys.executable), "-s", "-S", "-B", "-P", "-c", _BOOT, str(_package_folder())]
 
 

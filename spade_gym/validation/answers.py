@@ -22,8 +22,8 @@ def check_empty_answer(context: Context) -> Iterator[Finding]:
 
     Each replacement is played after the other lines, and rejects when it wins on three of the seeds 0–4.
     """
-    if context.is_tool_use:
-        return
+    if context.is_tool_use or any(play.total > 1 + 1e-6 for play in context.plays):
+        return  # where returns exceed 1, a return of 1 shows nothing
     tries: list[tuple[str, int, list[str]]] = []
     for seed in SEEDS:
         lines = context.solution_actions(seed)
@@ -31,7 +31,7 @@ def check_empty_answer(context: Context) -> Iterator[Finding]:
         for kind, text in _replacements(context, last, seed).items():
             tries += [(kind, seed, [*lines[:-1], actions.boxed(text)])]
     items = [(seed, script(moves)) for _, seed, moves in tries]
-    plays = context.player().play_many(items, steps=context.steps, origin="search")
+    plays = context.player().play_many(items, steps=context.steps, origin="search", batch=16, reuse=True)
     accepted: dict[str, list[Play]] = {}
     for (kind, _, _), play in zip(tries, plays, strict=True):
         if play.won:

@@ -30,11 +30,11 @@ def check_availability(context: Context) -> Iterator[Finding]:
     player = context.player()
     # Each probe alone on a fresh instance, the seeds taking turns.
     items = [(SEEDS[i % len(SEEDS)], script([probe])) for i, probe in enumerate(probes)]
-    player.play_many(items, steps=1, origin="probe", batch=_BATCH)
+    player.play_many(items, steps=1, origin="probe", batch=_BATCH, reuse=True)
     # Probes between the moves of a solution, and long mixtures of everything.
-    player.play_many(_staged(context, probes), steps=context.steps, origin="probe", batch=_BATCH)
+    player.play_many(_staged(context, probes), steps=context.steps, origin="probe", batch=_BATCH, reuse=True)
     mixed = [(seed, mixture([*probes, *context.commands * 3], seed)) for seed in range(_NUM_MIXED_PLAYS)]
-    player.play_many(mixed, steps=context.steps, origin="probe", batch=_BATCH)
+    player.play_many(mixed, steps=context.steps, origin="probe", batch=_BATCH, reuse=True)
     yield from faults_in(context.plays)
     yield from _step_after_end(context)
 

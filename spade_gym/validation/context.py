@@ -40,6 +40,10 @@ class Context:
         isolation: Demanded isolation; ``None`` for the secure default.
         limits: Limits of its workers. The bound on rewards is lifted, so that the reward check sees them.
         reset_gate: ``any``: a criterion that raises on any seed rejects; ``all``: the paper's rule.
+
+    Attributes:
+        plays: Every play of every check so far.
+        is_playable: Set to false by the check that finds that the program cannot be loaded or reset.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Context:
         self.reset_gate = reset_gate
         self.limits = dataclasses.replace(limits or Limits(), abs_reward=_ABS_REWARD)
         self.plays: list[Play] = []
+        self.is_playable = True
         self._isolation = isolation
         self._sessions: dict[World, Session] = {}
         self._players: dict[World, Player] = {}

@@ -53,7 +53,7 @@ def _play_payloads(context: Context, payloads: tuple[str, ...]) -> list[Play]:
     if len(lines) > 1:
         scripts += [[*lines[:-1], moves[0]] for moves in scripts[: len(heads) * 2]]
     items = [(SEEDS[0], script(moves)) for moves in scripts]
-    return context.player(AUDIT_WORLD).play_many(items, steps=context.steps, origin="probe", batch=8)
+    return context.player(AUDIT_WORLD).play_many(items, steps=context.steps, origin="probe", batch=8, reuse=True)
 
 
 def _head(command: str) -> str:
@@ -83,13 +83,20 @@ def _computed(context: Context) -> list[Finding]:
             tries.setdefault(kind, []).append((seed, [*lines[:-1], actions.boxed(head + text)]))
     for kind, scripts in tries.items():
         items = [(seed, script(moves)) for seed, moves in scripts]
-        plays = context.player().play_many(items, steps=context.steps, origin="search")
+        plays = context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
         won = [play for play in plays if play.won]
-        if len(won) >= _MIN_ACCEPTED:
+        if len(won) >= _MIN_ACCEPTED and not _wins_anyway(context, scripts):
             message = f"the answer check computes {kind}: a player's text is evaluated as Python; parse it instead"
             evidence = {"seeds": [play.seed for play in won], "actions": won[0].actions, "rewards": won[0].rewards}
             return [failure("eval_injection", message, **evidence)]
     return []
+
+
+def _wins_anyway(context: Context, scripts: list[tuple[int, list[str]]]) -> bool:
+    """Nonsense in the place of the expression wins as well, so nothing was computed."""
+    items = [(seed, script([*moves[:-1], actions.GARBAGE[0]])) for seed, moves in scripts]
+    plays = context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
+    return sum(play.won for play in plays) >= _MIN_ACCEPTED
 
 
 def disguises(answer: str) -> dict[str, str]:

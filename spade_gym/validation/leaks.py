@@ -58,8 +58,10 @@ def check_answer_leak(context: Context) -> Iterator[Finding]:
     if context.is_tool_use:
         return
     texts = context.firsts(_FIRST_SEEDS)
-    if len(set(texts)) == 1:
-        return
+    nonsense = [(seed, script(actions.GARBAGE[:1])) for seed in _FIRST_SEEDS]
+    blind = context.player().play_many(nonsense, steps=1, origin="search", reuse=True)
+    if len(set(texts)) == 1 or any(play.won for play in blind):
+        return  # there is nothing to read, or nothing that needs to be read
     rules = _useful(_rules(context, texts), texts)[:_MAX_RULES]
     held = _play(context, rules, list(_FIRST_SEEDS))
     good = [rule for rule in rules if len(held[rule.name]) >= MIN_SHARE * len(_FIRST_SEEDS)]
@@ -90,7 +92,7 @@ def _play(context: Context, rules: Sequence[Rule], seeds: Sequence[int]) -> dict
     texts = dict(zip(seeds, context.firsts(seeds), strict=True))
     tries = [(rule, seed, action) for rule in rules for seed in seeds if (action := rule.action(texts[seed]))]
     items = [(seed, script([action])) for _, seed, action in tries]
-    plays = context.player().play_many(items, steps=1, origin="search")
+    plays = context.player().play_many(items, steps=1, origin="search", reuse=True)
     best: dict[int, float] = {}
     for play in context.plays:
         best[play.seed] = max(best.get(play.seed, 0.0), play.total)

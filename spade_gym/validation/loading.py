@@ -19,9 +19,8 @@ def check_load(context: Context) -> Iterator[Finding]:
     try:
         report = context.report
     except ProgramFault as fault:
-        yield failure(
-            "load", f"the program cannot be loaded: {fault}", fault=str(fault), reason=fault.reason
-        )
+        context.is_playable = False
+        yield failure("load", f"the program cannot be loaded: {fault}", fault=str(fault), reason=fault.reason)
         return
     if report.max_turns is not None and report.max_turns > context.limits.turns:
         yield warning(
@@ -37,9 +36,12 @@ def check_smoke(context: Context) -> Iterator[Finding]:
     Source: method, section 4, point 2. Of the probes, one is an announced command where there is one:
     nonsense alone ends many programs at once and then tests a single step.
     """
+    if not context.is_playable:
+        return
     player = context.player()
     first = player.play(_PLAY_SEED, script([]), steps=0, origin="probe")
     if first.fault is not None:
+        context.is_playable = False
         yield failure("smoke", f"reset(seed={_PLAY_SEED}) fails: {first.fault}", **first.evidence())
         return
     move = actions.announced([first.observation]).commands[:1]

@@ -10,6 +10,7 @@ from spade_gym.errors import ProgramFault
 from spade_gym.programs.program import RewardRule
 from spade_gym.sandbox.session import Session
 from spade_gym.types import WIN_THRESHOLD, Transition
+from spade_gym.validation.starts import Starts
 
 #: Plays that go on side by side in one worker.
 BATCH = 64
@@ -113,34 +114,41 @@ class Player:
         self.session = session
         self._rule = rule
         self._log = log
-        self._slots: list[int] = []
         self._kills = 0
+        self._starts = Starts(session)
 
     def play(self, seed: int, policy: Policy, *, steps: int, origin: str) -> Play:
         """Play one episode of at most ``steps`` steps."""
         return self.play_many([(seed, policy)], steps=steps, origin=origin)[0]
 
     def play_many(
-        self, items: Sequence[tuple[int, Policy]], *, steps: int, origin: str, batch: int = BATCH
+        self, items: Sequence[tuple[int, Policy]], *, steps: int, origin: str, batch: int = BATCH, reuse: bool = False
     ) -> list[Play]:
         """Play one episode for each seed and policy, ``batch`` of them side by side.
+
+        Args:
+            items: Seed and policy of each episode.
+            steps: Longest episode.
+            origin: What kind of plays these are.
+            batch: How many go on at once.
+            reuse: Begin from save points of earlier resets with the same seed where there are any, which is
+                several times faster than a reset.
 
         Raises:
             Unresponsive: The program had to be killed too often.
         """
         plays: list[Play] = []
         for start in range(0, len(items), batch):
-            plays += self._play_side_by_side(items[start : start + batch], steps, origin)
+            plays += self._play_side_by_side(items[start : start + batch], steps, origin, reuse)
         return plays
 
-    def _play_side_by_side(self, items: Sequence[tuple[int, Policy]], steps: int, origin: str) -> list[Play]:
-        while len(self._slots) < len(items):
-            self._slots.append(self.session.open())
+    def _play_side_by_side(
+        self, items: Sequence[tuple[int, Policy]], steps: int, origin: str, reuse: bool
+    ) -> list[Play]:
         plays = [Play(seed, origin, self._rule) for seed, _ in items]
         self._log += plays
-        everyone = list(range(len(items)))
-        answers = self.session.reset_many([(self._slots[i], items[i][0]) for i in everyone])
-        live = self._record(plays, everyone, answers)
+        slots, answers = self._starts.start([seed for seed, _ in items], reuse)
+        live = self._record(plays, list(range(len(items))), answers)
         for _ in range(steps):
             chosen = [(i, items[i][1](plays[i])) for i in live]
             moves = [(i, action) for i, action in chosen if action is not None]
@@ -148,8 +156,9 @@ class Player:
                 break
             for i, action in moves:
                 plays[i].actions.append(action)
-            answers = self.session.step_many([(self._slots[i], action) for i, action in moves])
+            answers = self.session.step_many([(slots[i], action) for i, action in moves])
             live = self._record(plays, [i for i, _ in moves], answers)
+        self._starts.release(slots)
         return plays
 
     def _record(self, plays: list[Play], which: list[int], answers: Sequence[Transition | ProgramFault]) -> list[int]:

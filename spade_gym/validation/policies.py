@@ -19,6 +19,10 @@ MAX_WIN_SHARE = 0.15
 #: Largest share for a constant that is one answer among many unannounced ones: an example of the form of an
 #: answer ("like \boxed{Arlo}" with four suspects), or the commonest answer. Chance alone may give it a quarter.
 MAX_ANSWER_SHARE = 0.5
+#: A policy that wins none of so many seeds is not tried on the others: it cannot win much more than 15 % of all.
+_NUM_FIRST_SEEDS = 20
+#: Tool-use programs have at most five instructions, and a constant action completes one at most each time.
+_TOOL_USE_STEPS = 8
 _CONSTANTS = ("1", "0", "2", "yes", "no", "A")
 _SEEDS_FOR_COMMONEST = range(12)
 _NOTABLE_MEAN = 0.25
@@ -57,7 +61,9 @@ def trivial_policies(context: Context) -> Iterator[TrivialPolicy]:
             yield TrivialPolicy(f"always {commonest!r}", repeat(commonest), MAX_ANSWER_SHARE)
     yield TrivialPolicy("echo of the observation", lambda play: play.observation[:20_000], MAX_ANSWER_SHARE)
     for command in context.commands:
-        yield TrivialPolicy(f"always {command!r}", repeat(command))
+        # Only an answer ends a tool-use episode, so each call comes with one.
+        ending = "\n<answer>done</answer>" if context.is_tool_use and "<answer>" not in command else ""
+        yield TrivialPolicy(f"always {command!r}", repeat(command + ending))
 
 
 def _boxed_echo(play: Play) -> str:
@@ -98,12 +104,17 @@ def check_trivial_policy(context: Context) -> Iterator[Finding]:
 
 
 def _play_on_all_seeds(context: Context, item: TrivialPolicy) -> list[Play]:
-    steps = context.steps
-    if item.judged:
-        items = [(seed, item.policy) for seed in TRIVIAL_SEEDS]
-        return context.player().play_many(items, steps=steps, origin="trivial")
-    items = [(seed, random_moves(context.commands, seed)) for seed in TRIVIAL_SEEDS]
-    return context.player().play_many(items, steps=steps, origin="random")
+    steps = min(context.steps, _TOOL_USE_STEPS) if context.is_tool_use else context.steps
+    plays: list[Play] = []
+    for seeds in (TRIVIAL_SEEDS[:_NUM_FIRST_SEEDS], TRIVIAL_SEEDS[_NUM_FIRST_SEEDS:]):
+        if item.judged:
+            items = [(seed, item.policy) for seed in seeds]
+        else:
+            items = [(seed, random_moves(context.commands, seed)) for seed in seeds]
+        plays += context.player().play_many(items, steps=steps, origin="trivial" if item.judged else "random", reuse=True)
+        if not any(play.won for play in plays):
+            break
+    return plays
 
 
 def _won_too_often(item: TrivialPolicy, plays: list[Play], wins: list[int]) -> Finding:

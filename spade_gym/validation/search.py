@@ -50,7 +50,7 @@ def check_unwinnable(context: Context) -> Iterator[Finding]:
         yield warning("unwinnable", "no_win_found: no commands are announced, so none could be tried")
         return
     items = [(seed, policy) for seed in _SEEDS for policy in _policies(context, seed)]
-    context.player().play_many(items, steps=context.steps, origin="search")
+    context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
     if any(play.won for play in context.plays):
         return
     best = max(context.plays, key=lambda play: play.total)

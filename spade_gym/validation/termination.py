@@ -25,7 +25,7 @@ def check_termination(context: Context) -> Iterator[Finding]:
         policies.append(("the solution, then nonsense", _then_repeat(lines, garbage)))
         policies.append(("the solution's first line for ever", repeat(lines[0])))
     items = [(SEEDS[0], policy) for _, policy in policies]
-    plays = context.player().play_many(items, steps=context.steps, origin="probe", batch=8)
+    plays = context.player().play_many(items, steps=context.steps, origin="probe", batch=8, reuse=True)
     for (what, _), play in zip(policies, plays, strict=True):
         if play.fault is None and not play.ended:
             yield _endless(context, what, play)

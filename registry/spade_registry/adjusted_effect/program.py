@@ -39,10 +39,8 @@ class AdjustedEffectEnv:
         return text, {}
 
     def _crude(self, arm):
-        patients, recovered = (
-            sum(pair) for pair in zip(*(v for k, v in self.table.items() if k[1] == arm), strict=True)
-        )
-        return Fraction(recovered, patients)
+        pairs = [pair for (_, group), pair in self.table.items() if group == arm]
+        return Fraction(sum(recovered for _, recovered in pairs), sum(patients for patients, _ in pairs))
 
     def _standardised(self, arm):
         """Sum over severities of the rate within the arm times everybody of that severity."""
@@ -65,9 +63,8 @@ class AdjustedEffectEnv:
             return "Correct.", 1.0, True, False, {}
         if int(numbers[-1]) == self.naive:
             return "That forecast ignores who was treated.", 0.1, True, False, {}
-        return (
-            ("Near, but not correct.", 0.3, True, False, {}) if error <= 3 else ("Not correct.", 0.0, True, False, {})
-        )
+        near = error <= 3
+        return "Not correct, but near." if near else "Not correct.", 0.3 * near, True, False, {}
 
     def solution(self):
         return str(self.target)

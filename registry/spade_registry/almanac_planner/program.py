@@ -46,15 +46,13 @@ class AlmanacPlannerEnv(ToolUseBaseEnv):
         seat, hall = self._smallest(first, length, 2), self._smallest(second, length, 3)
         minutes = length * SLOT
         self._user_messages = [
-            f"Set up a meeting '{meeting}' of {minutes} minutes for {pair[0]} and {pair[1]}: the earliest day of "
-            "the week, "
-            "and on it the earliest time, when both are free, in the smallest room that is large enough and free then.",
-            f"{third} must take part in '{meeting}' as well. Move it to the earliest time of the week that suits "
-            "all three, "
-            "again in the smallest room that is large enough and free.",
+            f"Set up a meeting '{meeting}' of {minutes} minutes for {pair[0]} and {pair[1]}: the earliest day of the "
+            "week, and on it the earliest time, when both are free, in the smallest room that is large enough and "
+            "free then.",
+            f"{third} must take part in '{meeting}' as well. Move it to the earliest time of the week that suits all "
+            "three, again in the smallest room that is large enough and free.",
             f"{lonely}'s event '{cancelled}' on {DAYS[day]} is off. Use the same time and room for a new event "
-            f"'{talk}' of "
-            f"{lonely} and {guest}, with the same length.",
+            f"'{talk}' of {lonely} and {guest}, with the same length.",
         ]
 
         def in_books(title, when, slots, people, room):

@@ -21,9 +21,9 @@ class AlternatorIslandEnv:
         self.turn = 0
         count = {kind: kinds.count(kind) for kind in KINDS}
         obs = (
-            f"Six islanders: {', '.join(NAMES)}. Among them are {count['knight']} knights (always answer truly), "
-            f"{count['knave']} knaves (always falsely) and {count['alternator']} alternators (true and false answers "
-            "take turns with every question they are asked; you do not know how they begin).\n"
+            f"Six islanders: {', '.join(NAMES)}. Knights (always answer truly): {count['knight']}. Knaves (always "
+            f"falsely): {count['knave']}. Alternators (true and false answers take turns with every question they are "
+            f"asked; you do not know how they begin): {count['alternator']}.\n"
             "Ask one person about an islander: \\boxed{ask Avo: is Bex a knave?}. Sums can be asked as well: "
             "\\boxed{ask Avo: is 2+2=5?}. Name a sort with \\boxed{name Bex knave}; each person can be named once and "
             f"is worth one sixth. You have {self.max_turns} turns."
@@ -73,8 +73,4 @@ class AlternatorIslandEnv:
     def solution(self):
         # The same sum twice: yes/yes knight, no/no knave, mixed alternator; the last person follows from the counts.
         asked = [f"ask {name}: is 1+1=2?" for name in NAMES[:-1] for _ in range(2)]
-        settled, lines = 0, asked[:]
-        for name in NAMES:
-            lines.append(f"name {name} {self.sort[name]}")
-            settled += 1
-        return "\n".join(lines)
+        return "\n".join(asked + [f"name {name} {kind}" for name, kind in self.sort.items()])

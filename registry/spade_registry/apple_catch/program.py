@@ -1,30 +1,29 @@
 import random
 import re
 
-PACES = ("zero", "one", "two", "three", "four", "five", "many")
 RUN = {"run left": -2, "step left": -1, "stay": 0, "step right": 1, "run right": 2}
 
 
 class AppleCatchEnv:
     """Stand where the apple lands: its offset plus wind times falling time."""
 
-    def __init__(self, max_turns=12, quota=5, **kwargs):
+    def __init__(self, max_turns=12, quota=4, **kwargs):
         self.max_turns = max_turns
         self.quota = quota
 
     def reset(self, seed=None):
         rng = random.Random(seed)
         self.apples = []
-        while not self.apples or sum(beats for _, _, beats in self.apples[: self.quota]) > 10:
+        while not self.apples or sum(beats for _, _, beats in self.apples[: self.quota]) > 7:
             self.apples = [self._grow(rng) for _ in range(self.max_turns)]
         self.clock = 0
         self.caught = 0
         self.offset, self.wind, self.beats = self.apples[0]
         text = "Apples fall in the orchard, one after the other, and you carry the basket. In every beat the wind "
-        text += "drives the apple one pace (from the east: to the left, from the west: to the right, none when calm), "
-        text += "and you run two paces, step one or stay. An apple is yours if it is above you when its last beat is "
-        text += f"over; its place is told as seen from you. Catch {self.quota} apples within {self.max_turns} "
-        text += "beats. Commands: , ".join(f"\\boxed{{{r}}}" for r in RUN) + ".\n"
+        text += "drives the apple one pace (an east wind to the left, a west wind to the right), and you run two "
+        text += "paces, step one or stay. An apple is yours if it hangs over you when its last beat is done; 2L means "
+        text += f"two paces to your left. Catch {self.quota} apples within {self.max_turns} beats.\n"
+        text += f"Commands: {', '.join(f'[{name}]' for name in RUN)}, each in a box: \\boxed{{COMMAND}}.\n"
         return text + self._sight(), {}
 
     @staticmethod
@@ -36,9 +35,9 @@ class AppleCatchEnv:
                 return offset, wind, beats
 
     def _sight(self):
-        where = ("leftward", "overhead", "rightward")[(self.offset > 0) - (self.offset < 0) + 1]
-        paces = PACES[min(abs(self.offset), 6)]
-        return f"Apple {paces} {where}. Wind {('easterly', 'calm', 'westerly')[self.wind + 1]}. Beats {self.beats}."
+        paces = min(abs(self.offset), 6)
+        place = f"{paces}{'L' if self.offset < 0 else 'R'}" if paces else "above"
+        return f"Apple {place}. Wind {('easterly', 'calm', 'westerly')[self.wind + 1]}. Beats {self.beats}."
 
     def step(self, action):
         done = self.caught >= self.quota

@@ -36,7 +36,8 @@ class AssayBenchEnv:
             "\\boxed{assay 20 none} measures the speed at substrate 20 without additive, \\boxed{assay 20 Q 3} with 3 "
             f"units of additive Q (substrate {', '.join(map(str, self.DOSES))}; additive 1 to 3 units). You have "
             f"{self.num_assays} assays and {self.max_turns} turns.\n\\boxed{{verdict Q is MECHANISM}}, with "
-            "competitive, noncompetitive, activator or inert, gives your only verdict on Q. Each correct verdict is worth 0.25."
+            "competitive, noncompetitive, activator or inert, gives your only verdict on Q. "
+            "Each correct verdict is worth 0.25."
         ), {}
 
     def step(self, action):

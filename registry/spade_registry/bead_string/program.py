@@ -26,7 +26,7 @@ class BeadStringEnv:
         obs = (
             f"Beads on a string carry numbers from 0 to {self.modulus - 1}. Each bead follows from the two before it "
             f"by a fixed rule of the form (p*last + q*last-but-one) modulo {self.modulus}; p and q are 1, 2 or 3. In "
-            "addition a fixed amount from 0 to 2 is added at the beads with index 3, 6, 9, ... (the first bead has index 0).\n"
+            "addition a fixed amount from 0 to 2 is added at the beads with index 3, 6, 9 and so on (the first is 0).\n"
             f"The string begins {', '.join(map(str, self.string))}. Predict the next bead by its number in "
             f"\\boxed{{number}}. After each answer the true bead is shown. {self.max_turns} predictions, each worth "
             f"{1 / self.max_turns:g}."
@@ -40,7 +40,7 @@ class BeadStringEnv:
         guess = re.search(r"\\boxed\{\s*([0-9]{1,2})\s*\}", action)
         good = guess is not None and int(guess.group(1)) == truth
         self.string.append(truth)
-        obs = f"{'Right' if good else 'No'}, bead {len(self.string) - 1} is {truth}. Predictions left: {len(self.future)}."
+        obs = f"{'Right' if good else 'No'}, bead {len(self.string) - 1} is {truth}. Left: {len(self.future)}."
         return obs, good / self.max_turns, not self.future, False, {}
 
     def solution(self):

@@ -35,8 +35,8 @@ class BinwiseRecoveryEnv(ToolUseBaseEnv):
         buy = at_least + -at_least % pack
         version = dict(self._state["version"])
         self._user_messages = [
-            f"Pick {take_a} {a} from bin {shelves[0]}. My sheet says the version is {version[a] - 1}, but it may "
-            "be old.",
+            f"Pick {take_a} {a} from bin {shelves[0]}. My sheet says the version is {version[a] - 1}, but it may be "
+            "old.",
             f"I have just counted {counted} pieces of {b} in bin {shelves[1]}. Record that, accept the count if the "
             f"system asks, and then pick {take_b} of them.",
             f"Order {c} from {supplier}: I need at least {at_least} pieces, and not a whole pack more than necessary.",

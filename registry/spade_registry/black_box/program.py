@@ -28,7 +28,8 @@ class BlackBoxEnv:
         return (
             f"A sealed machine with {self.states} internal states reads letters a and b and writes one bit per "
             "letter. It starts every word in the same state.\n\\boxed{run abba} shows the output for a word of at "
-            "most 5 letters. \\boxed{predict 2 BITS}, with BITS eight zeros and ones, fixes your only prediction for target word 2.\n"
+            "most 5 letters. \\boxed{predict 2 BITS}, with eight zeros and ones for BITS, fixes your only prediction "
+            "for target word 2.\n"
             f"Target words:\n{words}\nEach correct prediction is worth {1 / self.num_targets:g}. You have "
             f"{self.max_turns} turns."
         ), {}

@@ -45,7 +45,8 @@ class DinnerTableEnv:
         return (
             f"Five guests, {', '.join(g.title() for g in GUESTS)}, sit side by side in chairs one to five from the "
             f"left. The host remembers only this:\n{heard}\nExactly one seating fits. Name the guests from left to "
-            "right, with spaces between, as \\boxed{name name name name name}. You have two attempts and hear how many remarks fail."
+            "right, with spaces between, as \\boxed{name name name name name}. You have two attempts and "
+            "hear how many remarks fail."
         ), {}
 
     def step(self, action):

@@ -83,8 +83,7 @@ class InnkeepConciergeEnv(ToolUseBaseEnv):
         self._state = {"rooms": rooms, "stays": {}, "payments": {}, "members": {guest: "gold", "Ugo Tamm": "silver"}}
         self._user_messages = [
             f"I need a single room in {here}, arriving on day {first} and leaving on day {last}, for {guest}: the "
-            "cheapest "
-            "hotel with at least four stars that has one free.",
+            "cheapest hotel with at least four stars that has one free.",
             "Lovely. Add breakfast to that booking.",
             "I can stay one night longer. Extend the booking by one night at the end and settle the difference.",
             "I believe I am a member. If so, use my free upgrade for this stay.",

@@ -34,8 +34,8 @@ class KilnScheduleEnv:
         return (
             "A potter owns a single kiln that can fire one order at a time, without interruption, starting at hour 0.\n"
             f"{rows}\nOrders that are not finished by their deadline pay nothing and may not be started. Choose "
-            "orders and their sequence so that the total pay is as large as possible; the best choice has three or four.\n"
-            f"Answer with the letters in firing order, for example \\boxed{{X,Y,Z}}. You have {self.max_turns} attempts."
+            "orders and their sequence for the largest total pay; the best choice has three or four.\n"
+            f"Answer with the letters in firing order, as in \\boxed{{X,Y,Z}}. You have {self.max_turns} attempts."
         ), {}
 
     def _pay(self, order):

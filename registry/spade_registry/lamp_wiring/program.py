@@ -24,8 +24,8 @@ class LampWiringEnv:
             "Four lamps A to D are connected by hidden one-way wires without loops. A lamp with no interference shows "
             "its own base state; every lit lamp that is wired to it flips it once.\n"
             "Commands: \\boxed{look}; \\boxed{set A=1,C=0} forces the named lamps (for this look only, and cuts them "
-            "off from their own inputs) and shows the whole panel; \\boxed{claim A->B} asserts a direct wire; \\boxed{finish} "
-            "ends the game when you think all wires are claimed.\n"
+            "off from their own inputs) and shows the whole panel; \\boxed{claim A->B} asserts a direct wire; "
+            "\\boxed{finish} ends the game when you think all wires are claimed.\n"
             "The claims of all wires are worth 0.8 together, finishing with none missing 0.2. A wrong claim is a "
             f"mistake; the third mistake ends the game. Turns: {self.max_turns}."
         )

@@ -60,15 +60,13 @@ class MeterhallAnalystEnv(ToolUseBaseEnv):
         self._state = {"reports": {}, "wrong": 0}
         self._user_messages = [
             f"How many kilowatt hours of electricity did customer {customer} use between the readings of day "
-            f"{early[1]} and "
-            f"day {late[1]}? Mind that the register has five digits. Save it as 'power'. Only {self.CORRECTIONS} wrong "
-            "reports are tolerated in all.",
+            f"{early[1]} and day {late[1]}? Mind that the register has five digits. Save it as 'power'. Only "
+            f"{self.CORRECTIONS} wrong reports are tolerated in all.",
             "One reading of the customer's water meter is marked as suspect. Save its reading id as 'suspect'.",
             "Leave that one aside. Between which two neighbouring readings of the water meter was the use per day "
-            "highest? "
-            "Save the day of the later one as 'peak'.",
-            f"What does gas cost from day {begin[1]} to day {end[1]}, with the standing charge for each of these days "
-            "(the difference of the day numbers)? Save the amount in cents as 'cost'.",
+            "highest? Save the day of the later one as 'peak'.",
+            f"What does gas cost from day {begin[1]} to day {end[1]}, with the standing charge for each of these "
+            "days (the difference of the day numbers)? Save the amount in cents as 'cost'.",
         ]
         self._message_criteria = [self._reported(title, value) for title, value in self._answers.items()]
         self._customer = customer

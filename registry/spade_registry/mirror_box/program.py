@@ -50,9 +50,9 @@ class MirrorBoxEnv:
             f"A closed box of {SIDE} by {SIDE} cells hides three two-sided mirrors, rising (/) or falling (\\). Rays "
             f"enter at the ports N1 to N{SIDE} and S1 to S{SIDE} above and below the columns (counted from the west) "
             f"and at W1 to W{SIDE} and E1 to E{SIDE} beside the rows (counted from the north).\n\\boxed{{fire N2}} "
-            "shows where that ray leaves. Build your own box with \\boxed{put 1 4 rising} (row, column) and \\boxed{clear 1 4}; "
-            "\\boxed{submit} compares it with the closed one, port by port, and ends the game. You win if every ray "
-            f"agrees; rays that agree only partly earn part. {self.max_turns} turns."
+            "shows where that ray leaves. Build your own box with \\boxed{put 1 4 rising} (row, column) and "
+            "\\boxed{clear 1 4}; \\boxed{submit} compares it with the closed one, port by port, and ends the game. "
+            f"You win if every ray agrees; rays that agree only partly earn part. {self.max_turns} turns."
         ), {}
 
     def step(self, action):
@@ -64,14 +64,9 @@ class MirrorBoxEnv:
         match words:
             case ["fire", port] if port in PORTS:
                 return f"The ray from {port} leaves at {trace(self.mirrors, port)[0]}.", 0.0, False, late, {}
-            case [
-                "put",
-                ("1" | "2" | "3" | "4") as row,
-                ("1" | "2" | "3" | "4") as column,
-                "rising" | "falling" as lean,
-            ]:
+            case ["put", row, column, "rising" | "falling" as lean] if {row, column} <= set("1234"):
                 self.model[int(row), int(column)] = lean
-            case ["clear", ("1" | "2" | "3" | "4") as row, ("1" | "2" | "3" | "4") as column]:
+            case ["clear", row, column] if {row, column} <= set("1234"):
                 self.model.pop((int(row), int(column)), None)
             case ["submit"]:
                 self.submitted = True

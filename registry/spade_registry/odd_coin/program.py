@@ -63,12 +63,8 @@ class OddCoinEnv:
         before = len(self.cases)
         self.cases = self._filter(self.cases, left, right, result)
         gain = 0.4 * math.log(before / len(self.cases)) / math.log(2 * self.COINS)
-        words = {
-            "left": "The left side goes down.",
-            "right": "The right side goes down.",
-            "level": "The balance is level.",
-        }
-        return f"Weighing {self.turn}: {words[result]}", gain, False, late, {}
+        news = "The balance stays level." if result == "level" else f"The {result} side goes down."
+        return f"Weighing {self.turn}: {news}", gain, False, late, {}
 
     def solution(self):
         """Take, among sampled weighings, the one with the smallest worst case."""

@@ -84,16 +84,15 @@ class ParcelbeeCounterEnv(ToolUseBaseEnv):
         (t1, p1), (t2, p2), (t3, p3), (t4, p4), (t5, p5) = asked
         loss = p5.declared + rng.choice([-700, 800, 1500])
         self._user_messages = [
-            f"Today is day {self._today}. I am {mover} and I have moved: the parcel with {p1.contents} has to come to "
-            f"'{address}'.",
+            f"Today is day {self._today}. I am {mover} and I have moved: the parcel with {p1.contents} has to come "
+            f"to '{address}'.",
             f"{traveller} here. I am travelling until day {back}, so nobody should try to bring me {p2.contents} "
             "before.",
             f"My name is {absent}. I missed your driver who had {p3.contents} for me. I am at home on day {again}.",
             f"This is {regretful}. I do not want {p4.contents} any more. Please see to it that the shop does not "
             "lose it.",
             f"{unlucky} speaking. {p5.contents.capitalize()} arrived broken, the loss is {loss} cents. Get me as "
-            "much as the "
-            "rules allow.",
+            "much as the rules allow.",
         ]
         gone = Scan.CANCELLED if withdrawn is Scan.CREATED else Scan.RETURNED
         outcomes = [

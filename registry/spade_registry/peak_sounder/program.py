@@ -24,9 +24,9 @@ class PeakSounderEnv:
         obs = (
             f"A ridge lies under the sea along {self.LENGTH} marks. From its west end its height rises strictly up to "
             "one top and then falls strictly to the east end, by steps of any size.\n"
-            f"\\boxed{{sound 20}} measures the height at a mark, at most {self.max_turns - 1} times. \\boxed{{anchor at M}}, "
-            "with a mark for M, ends the game: anchoring on the top wins, anchoring lower earns a little if it is "
-            f"almost as high. You have {self.max_turns} turns."
+            f"\\boxed{{sound 20}} measures the height at a mark, {self.max_turns - 1} times at most. "
+            "\\boxed{anchor at M} (M a mark) ends the game: anchoring on the top wins, "
+            f"anchoring lower earns a little if it is almost as high. You have {self.max_turns} turns."
         )
         return obs, {}
 
@@ -51,13 +51,12 @@ class PeakSounderEnv:
 
     def solution(self):
         """Fibonacci search: each sounding drops the part of the ridge behind the lower of two marks."""
-        low, small, large = 0, 21, 34
-        lines = []
+        low, small, large = 0, 34, 55
+        soundings = {}
         while large > 1:
-            left, right = low + small if small < large else low, low + large
-            lines += [f"sound {m}" for m in (left, right) if 1 <= m <= self.LENGTH and f"sound {m}" not in lines]
-            if self.heights.get(left, 0) < self.heights.get(right, -right):
-                low = left
+            # Marks beyond the east end count as ever deeper.
+            left, right = (self.heights.get(low + reach, -low - reach) for reach in (small, large))
+            soundings |= {mark: None for mark in (low + small, low + large) if mark <= self.LENGTH}
+            low += small * (left < right)
             small, large = large - small, small
-        best = max((int(line.split()[1]) for line in lines), key=self.heights.get)
-        return "\n".join([*lines, f"anchor at {best}"])
+        return "\n".join([*(f"sound {mark}" for mark in soundings), f"anchor at {low + 1}"])

@@ -20,7 +20,7 @@ def latin_square(rng, values):
 
 def rising_rows(rng, values):
     step = rng.choice((1, -1))
-    starts = [rng.randrange(values) for _ in range(3)]
+    starts = rng.sample(range(values), 3)
     return [[(start + step * column) % values for column in range(3)] for start in starts]
 
 

@@ -81,14 +81,11 @@ class RosterlineDispatchEnv(ToolUseBaseEnv):
         note = rng.choice(["flat tyre", "broken lamp", "oil leak"])
         self._user_messages = [
             f"Assign job {one}: take the smallest vehicle in service that can carry it, and of the drivers who may "
-            "and can do "
-            "it the one with the fewest minutes left.",
+            "and can do it the one with the fewest minutes left.",
             f"That vehicle turns out to have a defect: send it to the workshop with the note '{note}'. The same "
-            "driver does "
-            f"{one} with the next larger vehicle.",
-            f"Job {two} is too heavy for any vehicle. Split it so that the first part fills the largest vehicle in "
-            "service "
-            "completely, and send that part on its way.",
+            f"driver does {one} with the next larger vehicle.",
+            f"Job {two} is too heavy for any vehicle in service. Split it so that the first part fills the largest "
+            "vehicle in service completely, and send that part on its way.",
             f"{one} has been driven and delivered meanwhile. Bring its record up to date.",
         ]
         self._cast = SimpleNamespace(

@@ -24,8 +24,8 @@ class SignalBoxEnv:
         self._arrive()
         rules = [
             "You work a lonely signal box. Coal belongs to the foundry, fish to the market, timber to the sawmill.",
-            "A cow must leave the blades (whistle) before they can be turned; a train needs blades towards its goal, "
-            "no cow and a closed gate before green is shown. A refused order only costs a turn.",
+            "Beasts must be whistled off the rails before the blades can be turned. Green needs blades towards the "
+            "goal, empty rails and a closed gate (the barrier lowered). A refused order only costs a turn.",
             f"Send four trains on within {self.max_turns} turns; each order that was needed pays the same.",
             "Orders: " + ", ".join(f"\\boxed{{{order}}}" for order in ORDERS) + ".",
             self._scene(),
@@ -49,8 +49,8 @@ class SignalBoxEnv:
 
     def _scene(self):
         train = self.train
-        cow = "animal" if train.cow else "free"
-        return f"Load: {train.cargo}. Blades: {self.blades}. Rails: {cow}. Barrier: {'up' if train.gate else 'down'}."
+        rails = "cow" if train.cow else "free"
+        return f"Load: {train.cargo}. Blades: {self.blades}. Rails: {rails}. Barrier: {'up' if train.gate else 'down'}."
 
     def _obey(self, order):
         """Carry out one order and say whether it was accepted and whether it was needed."""

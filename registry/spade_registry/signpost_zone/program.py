@@ -47,15 +47,13 @@ class SignpostZoneEnv(ToolUseBaseEnv):
         self._state = {"draft": unfinished, "live": base, "versions": [("first", base, None)], "source": None}
         self._zone = zone
         self._user_messages = [
-            f"In the zone {zone} a colleague left an unfinished draft. Get rid of it, without any change to what "
-            "is live.",
+            f"In the zone {zone} a colleague left an unfinished draft. Get rid of it, without any change to what is "
+            "live.",
             f"Mail for {zone} shall be handled by the new host {host}.{zone} with priority {priority}. Its address "
-            f"is {mail}. "
-            "Make it live.",
+            f"is {mail}. Make it live.",
             f"www.{zone} shall become an alias of shop.{zone}. Make that live, too. Leave everything else as it is.",
-            "The alias was a misunderstanding. Bring back exactly what was live before it, by way of a rollback "
-            "and not by "
-            "hand, since the list of versions is audited.",
+            "The alias was a misunderstanding. Bring back exactly what was live before it, by way of a rollback and "
+            "not by hand, since the list of versions is audited.",
         ]
         self._message_criteria = [
             lambda s: s["draft"] == s["live"] == base and len(s["versions"]) == 1,

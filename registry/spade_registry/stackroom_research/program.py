@@ -46,15 +46,15 @@ class StackroomResearchEnv(ToolUseBaseEnv):
         }
         title = rows(self._titles, title_id=asked.title_id)[0]
         self._user_messages = [
-            f"You do research for a library. How many copies of '{title.name}' are on the shelf at the {asked.branch} "
-            "branch right now? File the number under the label 'shelf'. Each label can be filed "
+            f"You do research for a library. How many copies of '{title.name}' are on the shelf at the "
+            f"{asked.branch} branch right now? File the number under the label 'shelf'. Each label can be filed "
             f"{FILINGS_PER_LABEL} times.",
             f"Which title of {author} was lent most often? File its title id under 'top'.",
             "For that title, how many days did its longest loan last (end day minus start day)? File it under "
             "'longest'.",
             f"{member.name} wants to borrow a book. What is the smallest payment in cents after which the fees no "
-            "longer "
-            "stand in the way? (Checkout is refused above 500 cents.) File it under 'payment', 0 if nothing is needed.",
+            "longer stand in the way? (Checkout is refused above 500 cents.) File it under 'payment', 0 if nothing "
+            "is needed.",
         ]
         self._message_criteria = [self._filed(label) for label in LABELS]
         self._walk = (title, [row.barcode for row in rows(self._copies, title_id=asked.title_id)], author, own, member)

@@ -59,8 +59,7 @@ class SwitchyardServiceEnv(ToolUseBaseEnv):
         gigabytes, plan = rng.choice([3, 3.5, 4]), rng.choice(["P2", "P3"])
         self._user_messages = [
             f"Good morning, {name} speaking. My number {phones[0]} has been dead since yesterday. If there is "
-            "something "
-            "to pay I agree to pay it. Please get the line working.",
+            "something to pay I agree to pay it. Please get the line working.",
             f"Thank you. Put that line on plan {plan}. The slow data I reported is fine again, by the way.",
             f"I am going abroad: enable roaming for {phones[0]} and add {gigabytes} GB of extra data, not more.",
             f"Last thing: my line {phones[1]} shall use the device {devices[2]}. My old number {phones[2]} is in it; "

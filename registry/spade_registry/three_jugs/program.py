@@ -1,6 +1,6 @@
 import random
 from collections import deque
-from itertools import permutations
+from itertools import permutations, product
 
 JUGS = ("large", "middle", "small")
 SIZES = ((12, 7, 5), (10, 7, 3), (11, 7, 4), (13, 8, 5), (14, 9, 5), (15, 8, 7), (16, 9, 7), (13, 9, 4))
@@ -46,12 +46,12 @@ class ThreeJugsEnv:
             )
             if len(plan) < 4:
                 continue
-            for other in {0, 1, 2} - {jug}:
-                for amount in range(1, 9):
-                    reach = ((p, s) for s, p in explore(middle, self.sizes).items() if s[other] == amount)
-                    extra, _ = min(reach, default=((), None), key=self._key)
-                    if len(extra) >= 4 and len(plan + extra) <= self.max_turns - 3:
-                        plans.append((plan + extra, [(jug, litres), (other, amount)]))
+            later = explore(middle, self.sizes).items()
+            for other, amount in product(range(3), range(1, 9)):
+                ways = ((p, s) for s, p in later if s[other] == amount and other != jug)
+                extra, _ = min(ways, default=((), None), key=self._key)
+                if len(extra) >= 4 and len(plan + extra) <= self.max_turns - 3:
+                    plans.append((plan + extra, [(jug, litres), (other, amount)]))
         self.plan, self.goals = rng.choice(plans)
         self.reached = self.turn = 0
         sizes = ", ".join(f"{name} {size}" for name, size in zip(JUGS, self.sizes, strict=True))

@@ -6,9 +6,7 @@ TURNS = {
     "rotate it a quarter turn counterclockwise": lambda tile: [list(row) for row in zip(*tile, strict=True)][::-1],
     "mirror it left to right": lambda tile: [row[::-1] for row in tile],
     "mirror it top to bottom": lambda tile: tile[::-1],
-    "reflect it in the diagonal from top left to bottom right": lambda tile: [
-        list(row) for row in zip(*tile, strict=True)
-    ],
+    "swap its rows with its columns": lambda tile: [list(row) for row in zip(*tile, strict=True)],
     "move the top row to the bottom": lambda tile: tile[1:] + tile[:1],
 }
 

@@ -102,8 +102,8 @@ class TillbankRecoveryEnv(ToolUseBaseEnv):
         self._user_messages = [
             f"I am {me}, current account {current}. Please pay {bill} cents to {timber} (Oakline Timber), reference "
             f"'{invoice}'. If there is not enough money, use what is on my savings account {savings}.",
-            f"Now the rent: {rent} cents from {savings} by way of {current} to {landlord}, reference 'rent'. "
-            "You may raise limits as needed.",
+            f"Now the rent: {rent} cents from {savings} by way of {current} to {landlord}, reference 'rent'. You may "
+            "raise limits as needed.",
             f"Pay {fee} cents from {current} to {club}, reference 'membership'. The club told me that a freeze on "
             "their account was put there by mistake; you are allowed to lift it.",
             f"I was charged twice for a lamp. Today is day {Bank.TODAY}: reverse the charge made today, and leave "

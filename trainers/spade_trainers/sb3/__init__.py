@@ -1,0 +1,1 @@
+"""Stable-Baselines3 on programs: menu actions, hashed observations, and a batched ``VecEnv``."""
