@@ -1,1 +1,1 @@
-
+"""Running programs in isolation: jailed workers, sessions over them, and what they are allowed."""

@@ -96,7 +96,7 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
 
 def step_function(environment: Any, note: Note) -> Callable[[str], Any]:
     """Return what plays one text action: the program's ``step``, or a translation for numbered actions."""
-    space = getattr(environment, "action_space", None) if base_of(environment) == "gymnasium" else None
+    space: Any = getattr(environment, "action_space", None) if base_of(environment) == "gymnasium" else None
     if type(space).__name__ != "Discrete":
         return environment.step  # type: ignore[no-any-return]
     note("discrete_action")
@@ -127,7 +127,7 @@ def unpack_step(result: Any, note: Note) -> tuple[Any, Any, Any, Any, Any]:
         if isinstance(result[3], bool) and isinstance(result[4], bool):  # (observation, score, reward, over, won)
             note("text_game_step")
             return result[0], result[2], result[3], False, {"won": result[4]}
-        return tuple(result)  # type: ignore[return-value]
+        return tuple(result)
     if len(result) == 4:
         note("four_tuple_step")
         observation, reward, done, info = result

@@ -20,6 +20,8 @@ from typing import Any
 PROGRAM_FILE = "<program>"
 _STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _TIME_ZONES = "/usr/share/zoneinfo"
+#: Tracebacks through the base class of tool-use programs look these files up.
+_PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 _MAX_ROWS = 200
 
 _KINDS = {
@@ -61,7 +63,7 @@ class AuditLog:
         self._wrap_stat()
         self._wrap_thread_start()
         watched: Any = _WatchedEnvironment(dict(os.environ), self._environment)
-        os.environ = watched
+        setattr(os, "environ", watched)  # noqa: B010 (plain assignment reads like a mistake, as ruff says)
         os.getenvb = lambda key, default=None: watched.get(os.fsdecode(key), default)
         os.environb = watched
         sys.addaudithook(self._hook)
@@ -142,7 +144,6 @@ class AuditLog:
             return original(*arguments, **options)
 
         return call
-
 
     def _harmless(self, event: str, subject: object) -> bool:
         """Libraries' own files, and pseudo-files such as ``<program>``, hold nothing of anybody's."""

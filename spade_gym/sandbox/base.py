@@ -86,7 +86,9 @@ class Limits:
             if key in _WHOLE and not isinstance(value, int):
                 raise ValueError(f"limit {key} must be a whole number, got {value!r}")
         if self.memory_bytes < 128 << 20:
-            raise ValueError(f"limit memory_bytes must be at least 128 MiB (the interpreter's), got {self.memory_bytes}")
+            raise ValueError(
+                f"limit memory_bytes must be at least 128 MiB (the interpreter's), got {self.memory_bytes}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,8 @@ class World:
         entropy: Seeds ``os.urandom``, ``secrets``, ``uuid4``, unseeded ``Random()`` and NumPy generators.
         random_state: Mixed into the initial state of the global ``random`` (and NumPy) generators.
         audit: Record every attempt of the program's own code at a file, the network, a process or the environment.
+        one_namespace: Run the module once for all instances, and let a second reset reuse its instance. Only for
+            the check of shared state: in play every reset has a namespace of its own.
     """
 
     hash_seed: int = 0
@@ -109,3 +113,4 @@ class World:
     entropy: int = 0
     random_state: int = 0
     audit: bool = False
+    one_namespace: bool = False

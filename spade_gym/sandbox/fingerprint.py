@@ -24,9 +24,7 @@ class _Unknown(Exception):
     """Some of the state cannot be read."""
 
 
-def fingerprint(
-    instance: Any, module: dict[str, Any], shared: dict[int, Any], extra: tuple[Any, ...]
-) -> str | None:
+def fingerprint(instance: Any, module: dict[str, Any], shared: dict[int, Any], extra: tuple[Any, ...]) -> str | None:
     """Return a digest of an instance, its module's and classes' mutable state and ``extra``; ``None`` if unknown.
 
     Args:
@@ -72,9 +70,7 @@ class _Writer:
         digest.update(b")")
 
     def _add_parts(self, digest: Any, value: Any) -> None:
-        if isinstance(value, _NAMED) or (
-            isinstance(value, types.FunctionType) and not savepoint.hides_state(value)
-        ):
+        if isinstance(value, _NAMED) or (isinstance(value, types.FunctionType) and not savepoint.hides_state(value)):
             digest.update(str(getattr(value, "__qualname__", value.__name__)).encode())
         elif isinstance(value, set | frozenset):
             parts = sorted(_Writer().write(item) for item in value)
@@ -102,7 +98,4 @@ class _Writer:
         if not isinstance(parts, tuple):
             raise _Unknown
         for part in parts:
-            items = part if part is None or isinstance(part, tuple | dict | types.FunctionType | type) else None
-            if items is None and part is not None:
-                items = list(part) if hasattr(part, "__next__") else part
-            self._add(digest, items)
+            self._add(digest, list(part) if hasattr(part, "__next__") else part)

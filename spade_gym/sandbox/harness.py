@@ -18,11 +18,11 @@ from spade_gym.sandbox.audit import PROGRAM_FILE, AuditLog
 from spade_gym.sandbox.base import World
 from spade_gym.sandbox.conversion import BadResult, safe_repr, to_plain
 from spade_gym.sandbox.fingerprint import fingerprint
+from spade_gym.sandbox.savepoint import MODULE_NAME
 from spade_gym.sandbox.tool_use import ToolUseBaseEnv
-from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED
+from spade_gym.sandbox.wire import FAILED, INFO_BYTES, TERMINATED, TRUNCATED, encode
 from spade_gym.sandbox.world import Stage, Universe
 
-MODULE_NAME = "spade_program"
 _MAX_SAVE_POINTS = 256
 
 #: Observation (or error), reward, flags of ``wire.py``, info.
@@ -46,11 +46,14 @@ class Harness:
 
     Args:
         stage: Holder of the active universe (its patches are installed by the caller).
+        interruptible: Whether a ``KeyboardInterrupt`` is the user's, and not the program's fault (L0).
     """
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, *, interruptible: bool = False) -> None:
         self._stage = stage
+        self._interruptible = interruptible
         self._instances: dict[int, Instance] = {}
+        self._names: dict[str, Any] = {}
         self._notes: dict[str, None] = {}
         self._told = 0
         self._save_points: dict[int, tuple[int, Instance, savepoint.State, tuple[Any, ...]]] = {}
@@ -107,37 +110,52 @@ class Harness:
     def _make(self, seed: int) -> Instance:
         universe = Universe(seed, self._world)
         self._stage.enter(universe)
-        module = types.ModuleType(MODULE_NAME)
-        names = module.__dict__
-        names["__builtins__"] = builtins.__dict__
-        names["ToolUseBaseEnv"] = ToolUseBaseEnv
-        sys.modules[MODULE_NAME] = module
-        exec(self._code, names)
+        names = self._namespace()
         kind = names.get(self._class_name)
         if not isinstance(kind, type):
             raise BadResult(f"the program defines no class {self._class_name} when it runs")
         environment = adapt.construct(kind, self._arguments, self._note)
         return Instance(environment, names, universe)
 
+    def _namespace(self) -> dict[str, Any]:
+        """Run the module, in a namespace of its own unless the world asks for one for all."""
+        if self._world.one_namespace and self._names:
+            return self._names
+        module = types.ModuleType(MODULE_NAME)
+        self._names = names = module.__dict__
+        names["__builtins__"] = builtins.__dict__
+        names["ToolUseBaseEnv"] = ToolUseBaseEnv
+        sys.modules[MODULE_NAME] = module
+        exec(self._code, names)
+        return names
+
+    def _instance(self, slot: int, seed: int) -> Instance:
+        """The instance for an episode: a new one, or the slot's own again where the world has one namespace."""
+        instance = self._instances.get(slot)
+        if instance is None or not self._world.one_namespace:
+            return self._make(seed)
+        instance.universe = Universe(seed, self._world)
+        self._stage.enter(instance.universe)
+        return instance
+
     # ---- playing
 
     def reset(self, slot: int, seed: int) -> Row:
         """Start an episode of a slot; a program that fails gives a failed row."""
         try:
-            instance = self._make(seed)
+            instance = self._instance(slot, seed)
             self._instances[slot] = instance
             observation, info = adapt.reset(instance.environment, seed, self._note)
             instance.step = adapt.step_function(instance.environment, self._note)
             return self._row(observation, 0.0, False, False, info)
         except BaseException as error:
-            self._instances.pop(slot, None)
-            return _failed(error)
+            return self._failed(slot, error)
 
     def step(self, slot: int, action: str) -> Row:
         """Play one action; a program that fails gives a failed row."""
         instance = self._instances.get(slot)
         if instance is None:
-            return _failed(RuntimeError("step before a successful reset"))
+            return self._failed(slot, RuntimeError("step before a successful reset"))
         if self._stage.universe is not instance.universe:
             self._stage.enter(instance.universe)
         try:
@@ -158,7 +176,14 @@ class Harness:
                     return observation, reward, terminated * TERMINATED + truncated * TRUNCATED, None
             return self._row(*adapt.unpack_step(result, self._note))
         except BaseException as error:
-            return _failed(error)
+            return self._failed(slot, error)
+
+    def _failed(self, slot: int, error: BaseException) -> Row:
+        """The row of a failure; the instance is gone, and whatever memory it filled with it."""
+        if self._interruptible and isinstance(error, KeyboardInterrupt):
+            raise error
+        self._instances.pop(slot, None)
+        return describe(error), 0.0, FAILED | TRUNCATED, None
 
     def _row(self, observation: Any, reward: Any, terminated: Any, truncated: Any, info: Any) -> Row:
         text, number, ended, cut = adapt.convert(observation, reward, terminated, truncated, self._note)
@@ -166,7 +191,7 @@ class Harness:
             raise BadResult(f"the observation has {len(text)} characters, more than the limit of {self._text_chars}")
         if info is not None and not isinstance(info, dict):
             raise BadResult(f"info must be a dict, got {type(info).__name__}: {safe_repr(info)}")
-        return text, number, TERMINATED * ended + TRUNCATED * cut, to_plain(dict(info)) if info else None
+        return text, number, TERMINATED * ended + TRUNCATED * cut, _plain_info(info) if info else None
 
     def drop(self, slot: int) -> None:
         """Forget a slot."""
@@ -214,11 +239,11 @@ class Harness:
     def fingerprint(self, slot: int) -> str | None:
         """A digest of the instance's state, for telling states apart; ``None`` where there can be none."""
         instance = self._enter(slot)
-        return fingerprint(instance.environment, instance.module, instance.universe.state())
+        return fingerprint(instance.environment, instance.module, instance.universe.shared(), self._stage.state())
 
     def accesses(self) -> list[Any]:
         """Attempts of the program's own code (only under ``World(audit=True)``)."""
-        return to_plain(self._audit.rows())
+        return list(to_plain(self._audit.rows()))
 
     def _enter(self, slot: int) -> Instance:
         instance = self._instances.get(slot)
@@ -233,11 +258,11 @@ class Harness:
         """Save an instance; return a number for it, or ``None`` where it cannot be copied faithfully."""
         instance = self._enter(slot)
         try:
-            state = savepoint.capture(instance.environment, instance.module)
+            state = savepoint.capture(instance.environment, instance.module, instance.universe.shared())
         except savepoint.Uncopyable:
             return None
         self._num_save_points += 1
-        self._save_points[self._num_save_points] = (slot, instance, state, instance.universe.state())
+        self._save_points[self._num_save_points] = (slot, instance, state, self._stage.state())
         if len(self._save_points) > _MAX_SAVE_POINTS:
             del self._save_points[next(iter(self._save_points))]
         return self._num_save_points
@@ -249,22 +274,33 @@ class Harness:
             return False
         _, instance, state, universe = saved
         try:
-            environment = savepoint.reinstate(state, instance.module)
+            environment = savepoint.reinstate(state, instance.module, instance.universe.shared())
         except savepoint.Uncopyable:
             return False
-        instance.universe.set_state(universe)
+        self._stage.enter(instance.universe)
+        self._stage.set_state(universe)
         instance.environment = environment
         instance.step = adapt.step_function(environment, self._note)
         self._instances[slot] = instance
         return True
 
 
-def _failed(error: BaseException) -> Row:
-    return describe(error), 0.0, FAILED | TRUNCATED, None
+def _plain_info(info: dict[Any, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = to_plain(info)
+    if len(encode(plain)) > INFO_BYTES:
+        raise BadResult(f"info is larger than the {INFO_BYTES} bytes that one step may carry")
+    return plain
 
 
 def describe(error: BaseException) -> str:
-    """One line: type, message and program line of an error, whatever its ``__str__`` does."""
+    """One line: type, message and program line of an error, whatever it does when it is looked at."""
+    try:
+        return _describe(error)
+    except BaseException:
+        return "an error that cannot be shown"
+
+
+def _describe(error: BaseException) -> str:
     try:
         message = str.__str__(str(error))
     except BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -87,10 +88,8 @@ def drop_capabilities() -> None:
             _prctl("prctl(CAPBSET_DROP)", _PR_CAPBSET_DROP, capability)
         except OSError:  # past the last capability, or not privileged: then no_new_privileges suffices
             break
-    try:
+    with contextlib.suppress(PermissionError):  # only a privileged process has anything to lock
         _prctl("prctl(SECUREBITS)", _PR_SET_SECUREBITS, _SECUREBITS_LOCKED)
-    except PermissionError:
-        pass  # only a privileged process has anything to lock
     _prctl("prctl(CAP_AMBIENT)", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = _CapHeader(0x20080522, 0)
     _call("capset", _NR_CAPSET, ctypes.byref(header), (ctypes.c_uint32 * 6)())

@@ -9,18 +9,29 @@ from __future__ import annotations
 import importlib
 import sys
 
-_STANDARD = """
-abc argparse array ast asyncio atexit base64 binascii bisect bz2 calendar cmath codecs collections
-collections.abc colorsys concurrent.futures contextlib contextvars copy csv ctypes curses dataclasses datetime
-decimal difflib dis enum errno fcntl fnmatch fractions functools gc getpass gettext glob graphlib grp gzip hashlib heapq
-hmac html html.parser inspect io ipaddress itertools json keyword linecache locale logging lzma marshal math mmap
-multiprocessing numbers operator os pathlib pickle platform pprint pwd queue random re reprlib resource sched secrets
-select selectors shlex shutil signal socket sqlite3 statistics string struct subprocess sys sysconfig tempfile termios
-textwrap threading time timeit token tokenize traceback types typing unicodedata unittest urllib.parse urllib.request
-uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo _bisect _blake2 _codecs_cn _codecs_jp _csv _datetime
-_decimal _elementtree _heapq _md5 _multibytecodec _opcode _pickle _posixsubprocess _queue _random _sha1 _sha3 _statistics
-_struct _uuid _zoneinfo _strptime encodings.idna encodings.utf_16 encodings.latin_1 encodings.cp437 encodings.unicode_escape
-""".split()
+_STANDARD = (
+    "abc", "argparse", "array", "ast", "asyncio", "atexit", "audioop", "base64", "binascii", "bisect", "bz2",
+    "calendar", "cmath", "codecs", "collections", "collections.abc", "colorsys",
+    "concurrent.futures", "contextlib", "contextvars", "copy", "csv", "ctypes",
+    "curses", "dataclasses", "datetime", "decimal", "difflib", "dis", "encodings.ascii",
+    "encodings.cp1252", "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
+    "encodings.utf_16", "encodings.utf_32", "encodings.utf_8_sig", "enum", "errno", "fcntl", "fnmatch",
+    "fractions", "functools", "gc", "getpass", "gettext", "glob", "graphlib", "grp", "gzip", "hashlib", "heapq",
+    "hmac", "html", "html.parser", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache",
+    "locale", "logging", "lzma", "marshal", "math", "mmap", "multiprocessing", "numbers",
+    "operator", "os", "pathlib", "pickle", "platform", "pprint",
+    "pwd", "pyexpat", "queue", "random", "re", "reprlib", "resource", "sched", "secrets", "select",
+    "selectors", "shlex", "shutil", "signal", "socket", "sqlite3", "ssl", "statistics", "string",
+    "stringprep", "struct", "subprocess", "sys", "sysconfig", "syslog", "tempfile", "termios",
+    "textwrap", "threading", "time", "timeit", "token", "tokenize", "traceback",
+    "types", "typing", "unicodedata", "unittest", "urllib.parse", "urllib.request", "uuid", "warnings", "weakref",
+    "xml.etree.ElementTree", "zipfile", "zipimport", "zlib", "zoneinfo", "_asyncio", "_bisect",
+    "_blake2", "_bz2", "_codecs_cn", "_codecs_jp", "_contextvars", "_crypt", "_csv", "_ctypes", "_datetime",
+    "_decimal", "_elementtree", "_hashlib", "_heapq", "_interpreters", "_json", "_lsprof", "_lzma", "_md5",
+    "_multibytecodec", "_multiprocessing", "_opcode", "_pickle", "_posixsubprocess", "_queue", "_random", "_sha1",
+    "_sha2", "_sha256", "_sha3", "_sha512", "_socket", "_ssl", "_statistics", "_strptime", "_struct", "_uuid",
+    "_zoneinfo", "_zstd",
+)  # fmt: skip
 
 #: Third-party modules by kind, in order of import.
 KINDS: dict[str, tuple[str, ...]] = {

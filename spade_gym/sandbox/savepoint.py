@@ -1,24 +1,25 @@
 """Save points of an instance inside its worker, by deep copy of all the state that its program can reach.
 
 A deep copy is right only when nothing of the state hides where copying does not reach: a closure (a criterion
-that captured ``self``), a generator, an open iterator. ``Uncopyable`` is raised then, and the caller replays the
-actions instead.
+that captured ``self``), a mutable default argument, a generator, an open iterator, a bound method of a list.
+``Uncopyable`` is raised then, and the caller replays the actions instead.
 """
 
 from __future__ import annotations
 
 import copy
+import enum
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 #: Name of a program's module.
-_MODULE = "spade_program"
-_FIXED = (type, types.ModuleType, types.BuiltinFunctionType)
+MODULE_NAME = "spade_program"
+_SCALARS = (str, int, float, complex, bool, bytes, type(None))
+_FIXED = (type, types.ModuleType, *_SCALARS)
 _FUNCTIONS = (types.FunctionType, property, classmethod, staticmethod)
-_SCALAR = (str, int, float, complex, bool, bytes, type(None))
-_CONSTANT = (type, types.ModuleType, types.BuiltinFunctionType, *_SCALAR)
+_NO_VARIABLES = (type, types.ModuleType, *_FUNCTIONS, types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 class Uncopyable(Exception):
@@ -39,38 +40,6 @@ class State(NamedTuple):
     classes: dict[str, dict[str, Any]]
 
 
-def _refuse(value: Any, memo: dict[int, Any]) -> Any:
-    if isinstance(value, types.FunctionType) and not hides_state(value):
-        return value
-    raise Uncopyable(f"a {type(value).__name__} hides state from copying")
-
-
-def hides_state(value: Any) -> bool:
-    """Whether a function (or what wraps one) holds more than code: a closure, a mutable default, an attribute.
-
-    The cell by which a method finds its class for ``super()`` holds a type, which is no state of its own.
-    """
-    if isinstance(value, property):
-        return any(hides_state(part) for part in (value.fget, value.fset, value.fdel))
-    if isinstance(value, classmethod | staticmethod):
-        return hides_state(value.__func__)
-    if not isinstance(value, types.FunctionType):
-        return not isinstance(value, _CONSTANT) and not (isinstance(value, tuple) and not any(map(hides_state, value)))
-    held = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values()]
-    try:
-        held += [cell.cell_contents for cell in value.__closure__ or ()]
-    except ValueError:  # an empty cell will be filled later
-        return True
-    return any(part is not value and hides_state(part) for part in held)
-
-
-#: Copying these would keep pointing at the original's state. The table is copy's own dispatch mechanism.
-_HIDING: tuple[type, ...] = (
-    types.FunctionType, types.GeneratorType, types.MethodWrapperType, types.CellType, weakref.ref,
-    type(iter([])), type(iter({})), type(iter(())), type(iter("")), type(iter(set())), enumerate, zip, map, filter,
-)  # fmt: skip
-
-
 def capture(instance: Any, module: dict[str, Any], shared: dict[int, Any]) -> State:
     """Copy an instance with its module's and classes' variables.
 
@@ -82,7 +51,7 @@ def capture(instance: Any, module: dict[str, Any], shared: dict[int, Any]) -> St
     Raises:
         Uncopyable: Some of it cannot be copied faithfully.
     """
-    attributes = {name: _variables(vars(kind)) for name, kind in _classes(module).items()}
+    attributes = {name: _variables(vars(kind)) for name, kind in _classes(module, "")}
     return _copy(State(instance, _variables(module), attributes), shared)
 
 
@@ -96,7 +65,7 @@ def reinstate(state: State, module: dict[str, Any], shared: dict[int, Any]) -> A
     for name in _variables(module).keys() - fresh.module.keys():
         del module[name]
     module.update(fresh.module)
-    for name, kind in _classes(module).items():
+    for name, kind in _classes(module, ""):
         values = fresh.classes.get(name, {})
         for key in _variables(vars(kind)).keys() - values.keys():
             delattr(kind, key)
@@ -105,10 +74,79 @@ def reinstate(state: State, module: dict[str, Any], shared: dict[int, Any]) -> A
     return fresh.instance
 
 
+def hides_state(value: Any) -> bool:
+    """Whether a function (or what wraps one) holds more than code: a closure, a mutable default, an attribute.
+
+    The cell by which a method finds its class for ``super()`` holds a type, which is no state of its own.
+    """
+    return _hides(value, set())
+
+
+def _hides(value: Any, seen: set[int]) -> bool:
+    if isinstance(value, _FIXED) or id(value) in seen:
+        return False
+    seen.add(id(value))
+    parts: list[Any]
+    if isinstance(value, tuple):
+        parts = list(value)
+    elif isinstance(value, property):
+        parts = [value.fget, value.fset, value.fdel]
+    elif isinstance(value, classmethod | staticmethod):
+        parts = [value.__func__]
+    elif isinstance(value, types.FunctionType):
+        parts = [*_defaults(value), *vars(value).values()]
+        try:
+            parts += [cell.cell_contents for cell in value.__closure__ or ()]
+        except ValueError:  # an empty cell will be filled later
+            return True
+    elif isinstance(value, types.BuiltinFunctionType):
+        return not isinstance(value.__self__, types.ModuleType | type | None)
+    else:
+        return type(value).__module__ != "dataclasses"  # its markers for missing values
+    return any(_hides(part, seen) for part in parts)
+
+
+def _defaults(function: types.FunctionType) -> tuple[Any, ...]:
+    return (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+
+
+def _classes(namespace: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, type]]:
+    """The program's classes, those inside classes too. Enumerations cannot change."""
+    for name, kind in list(namespace.items()):
+        if isinstance(kind, type) and kind.__module__ == MODULE_NAME and not issubclass(kind, enum.Enum):
+            yield prefix + name, kind
+            if not name.startswith("__"):
+                yield from _classes(vars(kind), f"{prefix}{name}.")
+
+
+def _variables(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """What a program may have changed in a module or class.
+
+    Raises:
+        Uncopyable: A function hides state.
+    """
+    found = {}
+    for key, value in namespace.items():
+        special = key.startswith("__")
+        if isinstance(value, types.FunctionType) and special:  # those that dataclasses generate have closures
+            hides = any(map(hides_state, _defaults(value)))
+        else:
+            hides = isinstance(value, _FUNCTIONS) and hides_state(value)
+        if hides:
+            raise Uncopyable(f"the function {key} hides state from copying")
+        if not special and key != "_abc_impl" and not isinstance(value, _NO_VARIABLES):
+            found[key] = value
+    return found
+
+
 def _copy(state: State, shared: dict[int, Any]) -> State:
-    dispatch: dict[type, Any] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
-    before = {kind: dispatch.get(kind) for kind in _HIDING}
-    dispatch.update(dict.fromkeys(_HIDING, _refuse))
+    """Deep copy, with copy's own table of types changed for the moment."""
+    table: dict[type, Any] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
+    atomic: set[type] = getattr(copy, "_atomic_types", set())  # looked at before the table, from Python 3.14 on
+    before = {kind: table.get(kind) for kind in _HIDING}
+    was_atomic = atomic.intersection(_HIDING)
+    table.update(dict.fromkeys(_HIDING, _refuse))
+    atomic.difference_update(_HIDING)
     try:
         return copy.deepcopy(state, dict(shared))
     except Uncopyable:
@@ -116,30 +154,27 @@ def _copy(state: State, shared: dict[int, Any]) -> State:
     except Exception as error:  # whatever a program's __deepcopy__ or __reduce__ raises
         raise Uncopyable(f"{type(error).__name__} while copying") from error
     finally:
+        atomic.update(was_atomic)
         for kind, function in before.items():
             if function is None:
-                del dispatch[kind]
+                del table[kind]
             else:
-                dispatch[kind] = function
+                table[kind] = function
 
 
-def _classes(module: dict[str, Any]) -> dict[str, type]:
-    return {name: kind for name, kind in module.items() if isinstance(kind, type) and kind.__module__ == _MODULE}
+def _refuse(value: Any, memo: dict[int, Any]) -> Any:
+    """Copy what is mere code as itself; refuse the rest."""
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
+        owner = getattr(value, "__self__", None)
+        is_shared = owner is not None and memo.get(id(owner)) is owner
+        if is_shared or not hides_state(value):
+            return value
+    raise Uncopyable(f"a {type(value).__name__} hides state from copying")
 
 
-def _variables(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """What a program may have changed in a module or class; refuses functions that hide state.
-
-    Raises:
-        Uncopyable: A function hides state.
-    """
-    found = {}
-    for key, value in namespace.items():
-        if key.startswith("__") or isinstance(value, _FIXED):
-            continue
-        if isinstance(value, _FUNCTIONS):
-            if hides_state(value):
-                raise Uncopyable(f"the function {key} hides state from copying")
-        elif not isinstance(value, types.GetSetDescriptorType | types.MemberDescriptorType):
-            found[key] = value
-    return found
+#: Copying these would keep pointing at the original's state.
+_HIDING: tuple[type, ...] = (
+    types.FunctionType, types.BuiltinFunctionType, types.GeneratorType, types.MethodWrapperType, types.CellType,
+    type(iter([])), type(iter({})), type(iter(())), type(iter("")), type(iter(set())), enumerate, zip, map, filter,
+    weakref.ref,
+)  # fmt: skip

@@ -79,7 +79,6 @@ def _failure(fault: ProgramFault) -> Batch:
     return Batch([""], [0.0], [TRUNCATED], {}, {0: fault})
 
 
-
 class LoadReport(NamedTuple):
     """What a program says about itself once it runs.
 

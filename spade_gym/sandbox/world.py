@@ -32,7 +32,6 @@ _TICK = 0.001
 _PROCESS_ID = 4242
 
 
-
 class Universe:
     """The chance and time of one instance, from its reset on.
 
@@ -106,7 +105,6 @@ class Stage:
         self.universe = universe
         if self.switches_random:
             self._random.update(universe.functions)
-
 
     def state(self) -> tuple[Any, ...]:
         """What a save point must hold of the active universe."""

@@ -188,7 +188,7 @@ def _forget_how_it_started() -> None:
     sys.orig_argv[:] = []
     posix = sys.modules.get("posix")
     if posix is not None:
-        posix.environ.clear()  # type: ignore[attr-defined]
+        posix.environ.clear()
 
 
 def main(settings: str) -> None:

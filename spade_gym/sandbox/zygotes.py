@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import atexit
 import contextlib
 import functools
 import importlib.util

@@ -13,10 +13,12 @@ from spade_gym.sandbox.base import World
 from spade_gym.validation import actions
 from spade_gym.validation.context import SEEDS, Context
 from spade_gym.validation.finding import Finding, failure, warning
-from spade_gym.validation.plays import Play, Player, script
+from spade_gym.validation.plays import Play, script
 
 #: Differs from the default world in every source of chance and time.
 OTHER_WORLD = World(hash_seed=4242, clock=1_234_567_890.5, entropy=7, random_state=99)
+#: Here instances share their module, as they would in a trainer's own process.
+ONE_NAMESPACE = World(one_namespace=True)
 _NUM_PROBES = 10
 
 
@@ -98,29 +100,25 @@ def _note_useless_seed(context: Context, plays: list[Play]) -> Iterator[Finding]
 
 
 def check_shared_state(context: Context) -> Iterator[Finding]:
-    """Instances side by side behave as each does alone, and a second reset repeats the first episode.
+    """Instances side by side in one namespace behave as each does alone, and so does a second reset of an instance.
 
     Source: method, section 4, point 5.
     """
-    player = context.player()
-    scripts = {seed: _scripts(context, seed)[0] for seed in SEEDS[:2]}
-    alone = [_alone(player, seed, scripts[seed], context.steps) for seed in SEEDS[:2]]
-    items = [(seed, script(scripts[seed])) for seed in SEEDS[:2]]
-    together = player.play_many(items, steps=context.steps, origin="solution")
-    again = _alone(player, SEEDS[0], scripts[SEEDS[0]], context.steps)
-    pairs = [("side by side with another", alone[0], together[0]), ("side by side with another", alone[1], together[1])]
-    for how, one, other in [*pairs, ("after a second reset", alone[0], again)]:
-        found = first_difference(one, other)
-        if found is not None:
+    moves = [_scripts(context, seed) for seed in SEEDS[:2]]
+    items = [(seed, script(lines)) for seed, scripts in zip(SEEDS, moves, strict=False) for lines in scripts]
+    player, shared = context.player(), context.player(ONE_NAMESPACE)
+    alone = [player.play(seed, policy, steps=context.steps, origin="solution") for seed, policy in items]
+    rounds = [shared.play_many(items, steps=context.steps, origin="solution") for _ in range(2)]
+    for how, plays in zip(("side by side with another", "after a second reset"), rounds, strict=True):
+        for one, other in zip(alone, plays, strict=True):
+            found = first_difference(one, other)
+            if found is None:
+                continue
             step, values = found
             yield failure(
                 "shared_state",
                 f"seed {one.seed} plays differently {how}: instances share state (class attributes, mutable "
-                "defaults, module globals)",
+                "defaults, module globals), or reset does not start everything anew",
                 seed=one.seed, step=step, actions=one.actions[:step], values=values,
             )  # fmt: skip
             return
-
-
-def _alone(player: Player, seed: int, moves: list[str], steps: int) -> Play:
-    return player.play(seed, script(moves), steps=steps, origin="solution")

@@ -70,21 +70,25 @@ def _policies(context: Context, seed: int) -> list[Policy]:
 
 def _judge_nothing_earned(context: Context) -> Iterator[Finding]:
     commands = list(context.commands)
-    if context.announcement.finite:
-        found = [exhaust(context.session(), commands, seed, context.steps) for seed in _SEEDS]
-        if all(result.complete and result.earned is None for result in found):
-            steps, states = sum(r.num_steps for r in found), sum(r.num_states for r in found)
-            yield failure(
-                "unwinnable",
-                f"nothing can be earned: all {len(commands)} announced commands were tried in all {states} states that "
-                f"they reach, without any reward. Perhaps step does not recognise what the observation announces",
-                seeds=list(_SEEDS), commands=commands, steps=steps, states=states,
-            )  # fmt: skip
+    found: list[Exhaustion] = []
+    for seed in _SEEDS if context.announcement.finite else ():
+        result = exhaust(context.session(), commands, seed, context.steps)
+        if result.earned is not None:
             return
-        if any(result.earned is not None for result in found):
-            return
-    message = f"no reward found in {len(context.plays)} plays; the announced commands could not be exhausted"
-    yield warning("unwinnable", message, plays=len(context.plays), commands=commands)
+        if not result.complete:
+            break
+        found.append(result)
+    if len(found) < len(_SEEDS):
+        message = f"no reward found in {len(context.plays)} plays; the announced commands could not be exhausted"
+        yield warning("unwinnable", message, plays=len(context.plays), commands=commands)
+        return
+    steps, states = sum(result.num_steps for result in found), sum(result.num_states for result in found)
+    yield failure(
+        "unwinnable",
+        f"nothing can be earned: all {len(commands)} announced commands were tried in all {states} states that they "
+        "reach, without any reward. Perhaps step does not recognise what the observation announces",
+        seeds=list(_SEEDS), commands=commands, steps=steps, states=states,
+    )  # fmt: skip
 
 
 def exhaust(session: Session, commands: Sequence[str], seed: int, depth: int) -> Exhaustion:

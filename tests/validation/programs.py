@@ -129,6 +129,18 @@ def without_solution(source: str) -> str:
 
 _TEXT_CHECK = "good = text == str(self.answer)"
 
+#: Eight hidden digits, each found by trying, and nothing but a click until all are: no search by chance finds them.
+COMBINATION = edited(
+    without_solution(VAULT),
+    ("sorted(rng.sample(range(1, 10), 2))", "[rng.randint(1, 9) for _ in range(8)]"),
+    ("note = f\"Empty. The nearest coin is {'above' if self.left[0] > number else 'below'}.\"", 'note = "Click."'),
+    (
+        "if number in self.left:\n                self.left.remove(number)\n",
+        "self.left = self.left[1:] if self.left[0] == number else self.left\n            if not self.left:\n",
+    ),
+    ("0.5", "1.0"),
+)
+
 #: Name, source, the check that must name the flaw.
 FLAWED: tuple[tuple[str, str, str], ...] = (
     ("set order", edited(SUM, ('f"What is', 'f"{list(set(map(str, range(self.a))))} What is')), "determinism"),
@@ -137,6 +149,10 @@ FLAWED: tuple[tuple[str, str, str], ...] = (
     ("unseeded", edited(VAULT, ("random.Random(seed)", "random.Random()")), "determinism"),
     ("global random", edited(VAULT, ("rng.sample", "random.sample")), "determinism"),
     ("entropy", edited(SUM, ("import re\n", "import re\nimport secrets\n"), ("rng.randint(10, 99), rng", "secrets.randbelow(90) + 10, rng")), "determinism"),
+    ("class attribute", edited(SUM, ("    def __init__", "    SEEN = []\n\n    def __init__"), ("rng = random", "self.SEEN.append(seed)\n        rng = random"), ("What is", "Question {len(self.SEEN)}: what is")), "shared_state"),
+    ("mutable default", edited(VAULT, ("max_turns=8,", "max_turns=8, opened=[],"), ("self.max_turns = max_turns", "self.max_turns, self.opened = max_turns, opened"), ("number = int(match.group(1))", "number = int(match.group(1))\n            self.opened.append(number)"), ("return note,", 'return f"{note} Opened: {self.opened}",')), "shared_state"),
+    ("second reset", edited(VAULT, ("self.max_turns = max_turns", "self.max_turns, self.turn = max_turns, 0"), ("        self.turn = 0\n", "")), "shared_state"),
+    ("module generator", edited(SUM, ("\n\nclass", "\n\nRNG = random.Random(5)\n\n\nclass"), ("rng = random.Random(seed)", "rng = RNG"), ("return str(self.answer)", "return str(self.answer)")), "shared_state"),
     ("environment variable", edited(SUM, ("import re\n", "import os\nimport re\n"), ("rng = random", 'self.home = os.environ.get("HOME", "")\n        rng = random')), "access"),
     ("network", edited(VAULT, ("import re\n", "import re\nimport socket\n"), ("        self.turn += 1\n", '        self.turn += 1\n        try:\n            socket.create_connection(("192.0.2.1", 80), timeout=1)\n        except Exception:\n            pass\n')), "access"),
     ("process", edited(SUM, ("import re\n", "import os\nimport re\n"), ("rng = random", 'try:\n            os.system("true")\n        except Exception:\n            pass\n        rng = random')), "access"),
@@ -199,7 +215,9 @@ SOUND: tuple[tuple[str, str, str], ...] = (
     ("desk", DESK, ""),
     ("no solution", without_solution(VAULT), "missing_solution"),
     ("step after the end", edited(VAULT, ("        self.turn += 1\n", "        self.turn += 1\n        self.left[0]\n")), "after the end"),
-    ("class attribute", edited(SUM, ("    def __init__", "    SEEN = []\n\n    def __init__"), ("rng = random", "self.SEEN.append(seed)\n        rng = random"), ("What is", "Question {len(self.SEEN)}: what is")), ""),
+    ("constant class attribute", edited(SUM, ("    def __init__", "    NAMES = []\n\n    def __init__")), ""),
+    ("hidden combination", COMBINATION, ""),
+    ("endless history", edited(COMBINATION, ("self.left[0] == number", "self.left[0] == number and len(self.log) > 7"), ("        self.turn += 1\n", "        self.turn += 1\n        self.log = [*getattr(self, 'log', []), action]\n")), "could not be exhausted"),
     ("four values", edited(SUM, ("float(good), True, False, {}", "float(good), True, {}")), "four_tuple_step"),
     ("observation only", edited(SUM, ("{{number}}.\", {}", "{{number}}.\"")), "observation_only_reset"),
     ("literal_eval", edited(SUM, ("import re\n", "import ast\nimport re\n"), (_TEXT_CHECK, "try:\n            good = ast.literal_eval(text) == self.answer\n        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):\n            good = False")), ""),
@@ -208,5 +226,4 @@ SOUND: tuple[tuple[str, str, str], ...] = (
     ("one of four names", edited(SUM, ("\\\\boxed{{number}}", "one of Arlo, Bram, Cora, Dina, like \\\\boxed{{Arlo}}"), ("self.answer = self.a + self.b", 'self.answer = ["Arlo", "Bram", "Cora", "Dina"][self.a % 4]')), ""),
     ("numbers of the task", edited(SUM, ("self.answer = self.a + self.b", "self.answer = rng.choice([self.a, self.b, self.a + self.b, self.a * self.b, self.a - self.b])")), ""),
     ("seed without effect", edited(VAULT, ("random.Random(seed)", "random.Random(3)")), "the seed has no effect"),
-    ("hidden combination", edited(without_solution(VAULT), ("sorted(rng.sample(range(1, 10), 2))", "[rng.randint(1, 9) for _ in range(8)]"), ('note = f"Empty. The nearest coin is {\'above\' if self.left[0] > number else \'below\'}."', 'note = "Click."'), ("if number in self.left:", "self.left = self.left[1:] if self.left[0] == number else self.left\n            if not self.left:"), ("                self.left.remove(number)\n", ""), ("0.5", "1.0")), "could not be exhausted"),
 )  # fmt: skip

@@ -109,28 +109,22 @@ class ProgramVecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         observations = np.empty((self.num_envs, self._stacks[0].length), dtype=np.float32)
         for index, (stack, text) in enumerate(zip(self._stacks, texts, strict=True)):
             if dones[index]:
-                infos[index] = self._ended(infos[index], stack, bool(terminated[index]))
+                infos[index] = self._ended(index, infos[index], bool(terminated[index]))
                 observations[index] = stack.reset(text)
             else:
                 observations[index] = stack.step(text)
-                if "commands" in infos[index]:
-                    self._masks[index] = self.menu.mask(infos[index]["commands"])
-                else:
-                    self._masks[index] = True
+                self._masks[index] = self.menu.mask(infos[index].get("commands"))
             infos[index]["action_mask"] = self._masks[index].copy()
         return observations, rewards.astype(np.float32), dones, infos
 
-    def _ended(self, info: dict[str, Any], stack: TextStack, terminated: bool) -> dict[str, Any]:
-        """Return the info of a play's last step; what belongs to the episode that began instead is left out."""
+    def _ended(self, index: int, info: dict[str, Any], terminated: bool) -> dict[str, Any]:
+        """Return the info of a play's last step, and take the mask of the episode that follows."""
         final = dict(info["final_info"])
-        # An environment's info lists stay as they are, so the last step's own list here means that the new
-        # episode has none yet.
+        # Where the new episode says nothing about its commands, the batch still shows the ended one's very list.
         commands = info.get("commands")
-        self._masks[self._stacks.index(stack)] = self.menu.mask(
-            None if commands is final.get("commands") else commands
-        )
+        self._masks[index] = self.menu.mask(None if commands is final.get("commands") else commands)
         final["env_error"] = final.get("fault", "") != ""
-        final["terminal_observation"] = stack.step(info["final_obs"])
+        final["terminal_observation"] = self._stacks[index].step(info["final_obs"])
         final["TimeLimit.truncated"] = not terminated and (final["env_error"] or not self.turn_limit_is_loss)
         return final
 
