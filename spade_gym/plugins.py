@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from spade_gym.errors import SpadeError
 
 #: The kinds of parts that can be added; the entry-point group is ``spade_gym.<kind>``.
-GROUPS = ("trainers", "designers", "scorers", "samplers", "sandboxes", "models", "registries")
+GROUPS = ("trainers", "designers", "generators", "scorers", "samplers", "sandboxes", "models", "registries")
 
 _PREFIX = "spade_gym."
 

@@ -50,7 +50,7 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(site):
 
 
 def test_an_unknown_group_lists_the_groups():
-    with pytest.raises(PluginError, match="trainers, designers, scorers"):
+    with pytest.raises(PluginError, match="trainers, designers, generators, scorers"):
         plugins.available("trainer")
 
 

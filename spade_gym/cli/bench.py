@@ -14,10 +14,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     throughput.add_argument("--isolation", metavar="LEVEL", help="L3, L2 or L1; default: the strongest that works here")
     throughput.add_argument("--repetitions", type=int, default=9, metavar="N", help="medians are over N (default 9)")
     throughput.add_argument("--programs", type=int, default=1000, metavar="N", help="programs opened in turn")
+    estimators = benchmarks.add_parser("estimators", help="how well few plays tell what a hint is worth, simulated")
+    estimators.add_argument("--json", action="store_true", help="print one JSON object")
+    estimators.add_argument("--pools", type=int, default=400, metavar="N", help="simulated pools of 24 (default 400)")
+    estimators.add_argument("--seed", type=int, default=0, metavar="S", help="of the simulation (default 0)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen benchmark; the exit status says only whether it ran, not whether the bounds held."""
+    return _run_estimators(args) if args.benchmark == "estimators" else _run_throughput(args)
+
+
+def _run_estimators(args: argparse.Namespace) -> int:
+    from spade_gym.bench.estimator_report import report
+    from spade_gym.bench.estimators import simulate
+    from spade_gym.errors import SpadeError
+
+    if args.pools < 2 or args.seed < 0:
+        raise SpadeError(f"--pools must be at least 2 and --seed at least 0, got {args.pools} and {args.seed}")
+    result = simulate(num_pools=args.pools, seed=args.seed)
+    if args.json:
+        print(json.dumps(result, indent=2))
+    else:
+        print("\n".join(report(result)))
+    return 0
+
+
+def _run_throughput(args: argparse.Namespace) -> int:
     from spade_gym.bench.throughput import GOALS, measure
 
     result = measure(repetitions=args.repetitions, num_programs=args.programs, isolation=args.isolation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from spade_gym.programs.boxed import Box, boxes
 
@@ -15,11 +15,11 @@ ELLIPSIS = re.compile(
 )
 _BULLET = re.compile(r"\s{0,8}(?:[-*•·]|\d{1,3}[.)])\s+")
 _SEPARATORS = re.compile(r"\b(?:and|or|to|through)\b|[\s,;:/|*•·.…–—()\[\]'\"`-]+")
+_AFTER = r"[\s,:;(\"'`]*(?:this|is|it|so)?[\s,:;(\"'`]*$"
 _EXAMPLE = re.compile(
-    r"(?:for example|for instance|e\.g\.|\beg\b|such as|\blike|\bas in|\bexample|in the (?:form|format)|format)"
-    r"[\s,:;(\"'`]*(?:this|is|it|so)?[\s,:;(\"'`]*$",
-    re.IGNORECASE,
+    r"(?:for example|for instance|e\.g\.|\beg\b|such as|\blike|\bas in|\bexample)" + _AFTER, re.IGNORECASE
 )
+_FORM = re.compile(r"\b(?:form|format)(?: of)?" + _AFTER, re.IGNORECASE)
 _HEADING = re.compile(
     r"(?:^|(?<=[\n.!?]))[^\S\n]*(?:(?:available|valid|legal|possible|allowed|your|the)\s+)*"
     r"(?:commands?|actions?|moves?|options?|choices?)(?:\s+are|\s+available)?\s*:",
@@ -33,6 +33,9 @@ _SAYING = re.compile(
 _NEAR = 40
 
 
+Role = Literal["plain", "example", "form"]
+
+
 class Mention(NamedTuple):
     """One box of an observation.
 
@@ -41,14 +44,14 @@ class Mention(NamedTuple):
         start: Index of its first character in the text.
         end: Index after its last character.
         continued: Whether an ellipsis leads from it to the next box.
-        example: Whether it is given as an example or a form ("such as", "like", "in the form").
+        role: ``example`` ("such as", "like"), ``form`` ("in the form") or ``plain``.
     """
 
     content: str
     start: int
     end: int
     continued: bool
-    example: bool
+    role: Role
 
 
 def mentions(text: str) -> list[Mention]:
@@ -118,4 +121,5 @@ def _mention(text: str, found: Sequence[Box], index: int) -> Mention:
     following = found[index + 1].start if index + 1 < len(found) else box.end
     gap = text[box.end : following]
     continued = 0 < len(gap) <= _NEAR and ELLIPSIS.fullmatch(gap) is not None
-    return Mention(box.content.strip(), box.start, box.end, continued, _EXAMPLE.search(before) is not None)
+    role: Role = "example" if _EXAMPLE.search(before) else "form" if _FORM.search(before) else "plain"
+    return Mention(box.content.strip(), box.start, box.end, continued, role)

@@ -141,6 +141,8 @@ def _lacks(
     missing = [name for name in needed if name not in methods]
     if missing:
         return f"has no {' and no '.join(missing)}"
+    if base == "tool_use" and "step" not in methods and not any(name.startswith("tool_") for name in methods):
+        return "has no tool_… method"
     if "abc.abstract" in outside and abstract:
         return f"is abstract ({', '.join(sorted(abstract))})"
     coroutines = [name for name in ("reset", "step") if isinstance(methods.get(name), ast.AsyncFunctionDef)]

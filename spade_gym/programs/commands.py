@@ -84,7 +84,9 @@ def discover(text: str) -> Announced:
     templates: dict[str, None] = {}
     commands: dict[str, None] = {}
     for index, mention in enumerate(found):
-        if is_placeholder(mention.content, alone=len(found) == 1 or mention.example, listed=complete[index]):
+        alone = len(found) == 1 or mention.role != "plain"
+        example = mention.role == "example"
+        if is_placeholder(mention.content, example=example, alone=alone, listed=complete[index]):
             templates.setdefault(mention.content)
             continue
         commands.update(dict.fromkeys(_alternatives(mention.content)))
@@ -184,7 +186,7 @@ def _discover_words(text: str) -> Announced:
             templates = tuple(item for item in templates if item != word)
     concrete = tuple(itertools.islice(commands, MAX_COMMANDS))
     told = finite and bool(concrete) and not templates and len(commands) <= MAX_COMMANDS
-    listed = [Mention(command, 0, 0, False, False) for command in concrete]
+    listed = [Mention(command, 0, 0, False, "plain") for command in concrete]
     return Announced(concrete, templates, told and _all_told(listed, [True] * len(concrete), concrete))
 
 
@@ -202,7 +204,7 @@ def _all_told(found: Sequence[Mention], complete: Sequence[bool], concrete: Sequ
     for command in concrete:
         verbs.setdefault(command.split(" ", 1)[0].lower(), set()).add(command)
     listed = {mention.content for mention, whole in zip(found, complete, strict=True) if whole}
-    if any(mention.example and mention.content not in listed for mention in found):
+    if any(mention.role != "plain" and mention.content not in listed for mention in found):
         return False
     for command in concrete:
         verb = command.split(" ", 1)[0].lower()

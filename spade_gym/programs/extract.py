@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
         steps: How it was found: ``unclosed_think``, ``fence``, ``inner_fence``, ``unclosed_fence``, ``bare``,
             ``joined_fences``.
         line: 1-based line of the reply on which the text starts.
-        closed: Whether its fence is closed; ``True`` for bare code.
+        closed: Whether its fences are closed; ``True`` for code without any.
     """
 
     source: str
@@ -117,7 +117,7 @@ def _candidates(lines: Sequence[str], steps: tuple[str, ...]) -> Iterator[Candid
     for span in mixed:
         yield _candidate(lines, span, steps)
     if fences and _CLASS.search("\n".join(lines)):
-        yield Candidate("\n".join(lines), (*steps, "bare"), 1, True)
+        yield Candidate("\n".join(lines), (*steps, "bare"), 1, all(span.closed for span in spans))
     yield from _joined(lines, spans, steps)
 
 

@@ -31,47 +31,74 @@ _WORDS = frozenset(
 _PHRASES = re.compile(
     r"(?:your|the|final|a|an)\s+(?:\w+\s+)?(?:answer|number|value|move|guess|choice|word|text|action)s?"
 )
+#: Words that stand for something even where all is in capitals.
+_BLANKS = frozenset(
+    {
+        *(
+            "WORD",
+            "NUMBER",
+            "ANSWER",
+            "TEXT",
+            "VALUE",
+            "GUESS",
+            "LETTER",
+            "NAME",
+            "INTEGER",
+            "ROW",
+            "COL",
+            "COLUMN",
+            "BITS",
+        ),
+        *("INDEX", "PRICE", "AMOUNT", "DIGIT", "POSITION", "ID", "NUM", "INT", "EXPRESSION", "RESULT", "COORDINATES"),
+    }
+)
+#: Two sides of a bar: ``A | B``.
+_SIDES = re.compile(r"(?<![A-Za-z])([A-Z])\s{0,3}\|\s{0,3}([A-Z])(?![A-Za-z])")
 #: Words that are commands as often as free places.
 _AMBIGUOUS = frozenset({"guess", "move", "action", "command", "choice", "solution", "letter", "letters", "option"})
 
 
-def placeholders(command: str) -> list[tuple[int, int]]:
+def placeholders(command: str, *, example: bool = False) -> list[tuple[int, int]]:
     """Return the ``(start, end)`` of each free place in an announced command, in order.
 
-    ``buy <price>``, ``run WORD``, ``add ...``, ``A | B`` and ``number`` have free places; ``answer 5 light``,
-    ``say OK`` aside, has none. An empty command is one free place.
+    ``buy <price>``, ``run WORD``, ``add ...``, ``A | B`` and ``number`` have free places; ``answer 5 light`` and
+    ``TAKE KEY`` have none. An empty command is one free place.
+
+    Args:
+        command: What stands in the box.
+        example: Whether it is given as an example: then words in capitals are not free places.
     """
     text = command.strip()
-    if not text:
-        return [(0, len(command))]
-    if text.lower() in _WORDS or _PHRASES.fullmatch(text.lower()):
+    if not text or text.lower() in _WORDS or _PHRASES.fullmatch(text.lower()):
         return [(0, len(command))]
     spans = [match.span() for match in _MARKED.finditer(command)]
-    inside = [match.span() for match in _CAPITALS.finditer(command) if not _within(match.span(), spans)]
-    if inside and (len(text) > inside[0][1] - inside[0][0] or len(inside) > 1 or len(text) == 1 or text in _BLANKS):
-        spans += inside
-    elif re.fullmatch(r"\s*[A-Z]\s*(?:[|,/]\s*[A-Z]\s*)+", command):
-        spans += [match.span() for match in re.finditer(r"[A-Z]", command)]
+    if not example:
+        found = [match.span() for match in _CAPITALS.finditer(command)] if _capitals_are_places(text) else []
+        found += [match.span(group) for match in _SIDES.finditer(command) for group in (1, 2)]
+        spans += [span for span in dict.fromkeys(found) if not _within(span, spans)]
     return sorted(spans)
 
 
-_BLANKS = frozenset(
-    {"WORD", "NUMBER", "ANSWER", "TEXT", "VALUE", "MOVE", "GUESS", "LETTER", "NAME", "INTEGER", "ACTION"}
-)
-
-
-def is_placeholder(command: str, *, alone: bool, listed: bool) -> bool:
+def is_placeholder(command: str, *, example: bool, alone: bool, listed: bool) -> bool:
     """Whether an announced command is a template.
 
     Args:
         command: What stands in the box.
+        example: Whether it is given as an example.
         alone: Whether it is the only one announced, or given as a form: then ambiguous words (``guess``) are
             free places.
         listed: Whether it stands in a complete list of commands: then they are commands.
     """
     if command.strip().lower() in _AMBIGUOUS:
         return alone and not listed
-    return bool(placeholders(command))
+    return bool(placeholders(command, example=example))
+
+
+def _capitals_are_places(text: str) -> bool:
+    """Whether words in capitals stand out: from lower-case ones, or by what they say (``ROW COL``)."""
+    if any(character.islower() for character in text):
+        return True
+    return all(word in _BLANKS or len(word) == 1 for word in re.findall(r"[A-Z]+", text))
 
 
 def _within(span: tuple[int, int], spans: list[tuple[int, int]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -142,11 +143,28 @@ def _attempt(candidate: Candidate, *, bare: bool) -> _Found:
     sanitised = sanitise(candidate.source, bare=bare)
     tree = parse(sanitised.source)
     contract = read_contract(tree)
+    if not candidate.closed and _ends_abruptly(tree):
+        raise ReplyError("The code compiles, but its last function ends without a result.", check="syntax")
     try:
         unbound = len(unbound_names(tree))
     except RecursionError as error:
         raise ReplyError("The program is nested too deeply to be read.", check="syntax") from error
     return _Found(candidate, sanitised, contract, unbound)
+
+
+def _ends_abruptly(tree: ast.Module) -> bool:
+    """Whether the last function of a module that nothing closes seems cut off between two statements.
+
+    A finished function mostly ends with ``return``, ``raise`` or ``pass``; what does not is refused on doubt.
+    """
+    node: ast.AST = tree
+    inside = False
+    while body := getattr(node, "finalbody", None) or getattr(node, "orelse", None) or getattr(node, "body", None):
+        if not isinstance(body, list):
+            break
+        node = body[-1]
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return inside and not isinstance(node, ast.Return | ast.Raise | ast.Pass)
 
 
 def _build(found: _Found, noted: list[str], *, name: str | None, setting: Setting | None, **fields: Any) -> Program:
@@ -173,7 +191,7 @@ def _most_informative(extraction: Extraction, failures: list[_Failure]) -> Reply
     chosen = (with_class or failures)[0]
     candidate, error = chosen
     where = f"The code starts at line {candidate.line} of the reply."
-    if not candidate.closed:
+    if not candidate.closed and "bare" not in candidate.steps:
         last = candidate.line + candidate.source.rstrip().count("\n")
         ending = candidate.source.rstrip().rsplit("\n", 1)[-1].strip()
         return ReplyError(

@@ -44,7 +44,7 @@ def normalise_newlines(source: str) -> str | None:
 def remove_language_tag(source: str) -> str | None:
     """Remove a first line that is only the word ``python``: the rest of a lost fence."""
     head, _, rest = source.lstrip("\n").partition("\n")
-    return rest if _LANGUAGE.fullmatch(head.strip(" \t`")) and rest.strip() else None
+    return rest if _LANGUAGE.fullmatch(head.strip(" \t")) and rest.strip() else None
 
 
 def remove_stray_fence(source: str) -> str | None:

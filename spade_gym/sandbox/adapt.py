@@ -1,9 +1,4 @@
-"""The adapters: how programs that depart from the contract are run all the same, each departure noted by name.
-
-Names noted here: ``observation_only_reset``, ``reset_without_seed``, ``four_tuple_step``, ``three_tuple_step``,
-``text_game_step``, ``required_arguments``, ``dropped_arguments``, ``discrete_action``, and those of
-``conversion.py`` (``numpy_scalar``, ``dict_observation``, …).
-"""
+"""The adapters: how programs that depart from the contract are run all the same, each departure noted by name."""
 
 from __future__ import annotations
 
@@ -15,6 +10,13 @@ from typing import Any
 
 from spade_gym.sandbox.conversion import BadResult, Note, safe_repr, to_flag, to_observation, to_reward
 from spade_gym.sandbox.tool_use import ToolUseBaseEnv
+
+#: Every name that is noted here, in ``conversion.py`` and in ``harness.py``.
+ADAPTERS = frozenset({
+    "observation_only_reset", "reset_without_seed", "four_tuple_step", "three_tuple_step", "text_game_step",
+    "required_arguments", "dropped_arguments", "discrete_action", "dict_observation", "array_observation",
+    "non_text_observation", "lone_surrogates", "numpy_scalar", "number_subclass", "integer_flag", "list_solution",
+})  # fmt: skip
 
 #: Values for constructor arguments that a program demands and nobody gave.
 _BY_NAME = {"max_turns": 20, "max_steps": 20, "seed": 0, "difficulty": "medium", "level": 1, "size": 5, "n": 5}

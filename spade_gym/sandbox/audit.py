@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import _thread
 import os
+import socket
 import sys
 import sysconfig
 import threading
+import types
 from collections.abc import Callable, Iterator, MutableMapping
 from types import FrameType
 from typing import Any
@@ -25,7 +27,7 @@ _PACKAGE = os.path.dirname(os.path.realpath(__file__)) + os.sep
 _MAX_ROWS = 200
 
 _KINDS = {
-    "open": "file", "sqlite3.connect": "file", "builtins.input": "input",
+    "open": "file", "sqlite3.connect": "file", "builtins.input": "input", "_thread.start_joinable_thread": "thread",
     "os.system": "process", "os.fork": "process", "os.forkpty": "process", "os.exec": "process",
     "os.posix_spawn": "process", "os.spawn": "process", "os.kill": "process", "os.killpg": "process",
     "pty.spawn": "process", "signal.pthread_kill": "process", "os.putenv": "environment",
@@ -43,6 +45,7 @@ _FILE_CALLS = (
     "chmod", "chown", "lockf", "getxattr", "setxattr", "listxattr", "removexattr", "walk", "fwalk", "chflags",
 )  # fmt: skip
 _KINDS.update({f"os.{name}": "file" for name in _FILE_CALLS})
+_ENVIRONMENT_FILES = (os.sep + "os.py", os.sep + "_collections_abc.py")
 _STAT_CALLS = ("stat", "lstat", "access", "readlink", "statvfs")
 
 
@@ -60,8 +63,7 @@ class AuditLog:
             return
         self._active = True
         self._libraries = tuple(dict.fromkeys([_STDLIB, _TIME_ZONES + os.sep, *_package_folders()]))
-        self._wrap_stat()
-        self._wrap_thread_start()
+        self._wrap_silent_calls()
         watched: Any = _WatchedEnvironment(dict(os.environ), self._environment)
         setattr(os, "environ", watched)  # noqa: B010 (plain assignment reads like a mistake, as ruff says)
         os.getenvb = lambda key, default=None: watched.get(os.fsdecode(key), default)
@@ -113,37 +115,34 @@ class AuditLog:
         if frame is not None and frame.f_code.co_filename == PROGRAM_FILE:
             self._add("environment", _detail("os.environ", key), frame.f_lineno)
 
-    def _wrap_stat(self) -> None:
+    def _wrap_silent_calls(self) -> None:
+        """Replace functions that raise no audit event, or do so only after a system call that the jail refuses."""
+        posix = sys.modules.get("posix")
         for name in _STAT_CALLS:
-            original = getattr(os, name, None)
-            if original is not None:
-                watched = self._watched(name, original)
-                for module in (os, sys.modules.get("posix")):
-                    if module is not None:
-                        setattr(module, name, watched)
+            self._wrap("file", name, os, posix)
+        for name in ("pipe", "pipe2"):
+            self._wrap("process", name, os, posix)
+        self._wrap("network", "socketpair", socket, sys.modules.get("_socket"))
+        for name in ("start_new_thread", "start_new"):  # silent in Python 3.11
+            self._wrap("thread", name, _thread)
+        threading._start_new_thread = _thread.start_new_thread  # type: ignore[attr-defined]
 
-    def _wrap_thread_start(self) -> None:
-        """Python 3.11 raises no audit event for a new thread."""
-        original = _thread.start_new_thread
+    def _wrap(self, kind: str, name: str, *modules: types.ModuleType | None) -> None:
+        original: Callable[..., Any] | None = getattr(modules[0], name, None)
+        if original is None:
+            return
 
-        def start(*arguments: Any, **options: Any) -> Any:
-            line = _line_of_program(sys._getframe(1))
-            if line is not None:
-                self._add("thread", "_thread.start_new_thread", line)
-            return original(*arguments, **options)
-
-        _thread.start_new_thread = _thread.start_new = start
-        threading._start_new_thread = start  # type: ignore[attr-defined]
-
-    def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
+        def watched(*arguments: Any, **options: Any) -> Any:
             subject = arguments[0] if arguments else ""
-            line = None if self._harmless(name, subject) else _line_of_program(sys._getframe(1))
-            if line is not None:
-                self._add("file", _detail(f"os.{name}", subject), line)
+            if kind != "file" or not self._harmless(name, subject):
+                line = _line_of_program(sys._getframe(1))
+                if line is not None:
+                    self._add(kind, _detail(f"{modules[0].__name__}.{name}", subject), line)  # type: ignore[union-attr]
             return original(*arguments, **options)
 
-        return call
+        for module in modules:
+            if module is not None:
+                setattr(module, name, watched)
 
     def _harmless(self, event: str, subject: object) -> bool:
         """Libraries' own files, and pseudo-files such as ``<program>``, hold nothing of anybody's."""
@@ -206,7 +205,7 @@ def _package_folders() -> list[str]:
 
 def _is_environment_code(name: str) -> bool:
     """``os.getenv`` and the mapping methods of ``os.environ``, whose modules may be frozen."""
-    return name in ("<frozen os>", "<frozen _collections_abc>") or name.endswith(("os.py", "_collections_abc.py"))
+    return name in ("<frozen os>", "<frozen _collections_abc>", __file__) or name.endswith(_ENVIRONMENT_FILES)
 
 
 def _line_of_program(frame: FrameType | None) -> int | None:

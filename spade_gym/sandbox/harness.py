@@ -233,7 +233,7 @@ class Harness:
     def criterion(self, slot: int, index: int) -> list[Any]:
         """Evaluate a criterion on the present state: its truth and the type of its result."""
         environment = self._enter(slot).environment
-        value = environment.evaluate_criterion(index)
+        value = environment.criterion_result(index)
         return [bool(value), type(value).__name__]
 
     def fingerprint(self, slot: int) -> str | None:

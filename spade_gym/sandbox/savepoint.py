@@ -94,11 +94,14 @@ def _hides(value: Any, seen: set[int]) -> bool:
     elif isinstance(value, classmethod | staticmethod):
         parts = [value.__func__]
     elif isinstance(value, types.FunctionType):
-        parts = [*_defaults(value), *vars(value).values()]
         try:
-            parts += [cell.cell_contents for cell in value.__closure__ or ()]
+            held = [cell.cell_contents for cell in value.__closure__ or ()]
         except ValueError:  # an empty cell will be filled later
             return True
+        held += [part for name, part in vars(value).items() if not name.startswith("__")]
+        if any(isinstance(part, _SCALARS) for part in held):  # which nonlocal, or an assignment, would replace
+            return True
+        parts = [*_defaults(value), *held]
     elif isinstance(value, types.BuiltinFunctionType):
         return not isinstance(value.__self__, types.ModuleType | type | None)
     else:

@@ -7,135 +7,29 @@ the faulty one are played one at a time, so that only the culprit is blamed.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Annotated, Any
+
+import msgspec
 
 from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
-from spade_gym.programs.chance import may_draw_globally
-from spade_gym.programs.contract import required_imports
 from spade_gym.programs.program import Program
+from spade_gym.sandbox.answers import Access, Batch, Criterion, LoadReport, Snapshot
 from spade_gym.sandbox.base import Isolation, Limits, World
-from spade_gym.sandbox.channel import Channel, LocalChannel, WorkerChannel
-from spade_gym.sandbox.preload import kind_for
-from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, Reply, Rows, Value
+from spade_gym.sandbox.channel import Channel
+from spade_gym.sandbox.link import Link, error_of, rows_of
+from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, Rows
 from spade_gym.sandbox.worker import FLUSH_SECONDS
-from spade_gym.sandbox.zygotes import DeathWatch, WorkerProcess, resolve_level, zygote_pool
+from spade_gym.sandbox.zygotes import DeathWatch
 from spade_gym.types import Transition
 
+__all__ = ["Access", "Batch", "Criterion", "LoadReport", "Session", "Snapshot"]
 
-class Batch(NamedTuple):
-    """Results of ``begin``, by column; positions are those of its items.
-
-    Attributes:
-        observations: Texts.
-        rewards: Finite numbers.
-        flags: ``TERMINATED`` and ``TRUNCATED`` of ``wire.py``, added up.
-        infos: Non-empty infos, by position.
-        faults: By position, what went wrong there; the other columns then hold "", 0.0 and ``TRUNCATED``.
-    """
-
-    observations: list[str]
-    rewards: list[float]
-    flags: list[int]
-    infos: dict[int, dict[str, Any]]
-    faults: dict[int, ProgramFault]
-
-    def extend(self, other: Batch) -> None:
-        """Append another batch's rows."""
-        start = len(self.flags)
-        self.observations.extend(other.observations)
-        self.rewards.extend(other.rewards)
-        self.flags.extend(other.flags)
-        self.infos.update((start + position, info) for position, info in other.infos.items())
-        self.faults.update((start + position, fault) for position, fault in other.faults.items())
-
-    def transitions(self) -> list[Transition | ProgramFault]:
-        """The rows one by one."""
-        return [
-            self.faults.get(position)
-            or Transition(text, reward, bool(flag & TERMINATED), bool(flag & TRUNCATED), self.infos.get(position, {}))
-            for position, (text, reward, flag) in enumerate(
-                zip(self.observations, self.rewards, self.flags, strict=True)
-            )
-        ]
-
-
-class _Nature(NamedTuple):
-    kind: str
-    draws_globally: bool
-
-
-@functools.lru_cache(maxsize=512)
-def _nature(source: str) -> _Nature:
-    """What the source tells before it runs: which zygote it needs, and whether it uses the global generators."""
-    return _Nature(kind_for(required_imports(source)), may_draw_globally(source))
-
-
-def _failure(fault: ProgramFault) -> Batch:
-    return Batch([""], [0.0], [TRUNCATED], {}, {0: fault})
-
-
-class LoadReport(NamedTuple):
-    """What a program says about itself once it runs.
-
-    Attributes:
-        class_name: Name of its class.
-        adapters: Names of the adapters in use so far, static ones of the manifest first.
-        has_solution: Whether it has a ``solution()``.
-        max_turns: Its own turn limit, or ``None`` where it shows none.
-        is_tool_use: Whether it derives from ``ToolUseBaseEnv``.
-        base: ``plain``, ``gymnasium``, ``gem`` or ``tool_use``.
-    """
-
-    class_name: str
-    adapters: tuple[str, ...]
-    has_solution: bool
-    max_turns: int | None
-    is_tool_use: bool
-    base: str
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """An attempt of the program's own code (see ``audit.py``).
-
-    Attributes:
-        kind: ``file``, ``network``, ``process``, ``environment``, ``native``, ``thread``, ``eval`` or ``input``.
-        detail: The event and what it was about.
-        line: Line of the program.
-        count: How often.
-    """
-
-    kind: str
-    detail: str
-    line: int
-    count: int
-
-
-class Criterion(NamedTuple):
-    """The result of a tool-use criterion: its truth, and the name of the type that it returned."""
-
-    holds: bool
-    type_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A save point of an instance: its past, and where a copy of it lies while its worker lives.
-
-    Attributes:
-        seed: The instance's seed.
-        actions: What was played since the reset.
-        copy: (worker generation, number) of the in-worker copy; ``None`` when only a replay can restore it.
-    """
-
-    seed: int
-    actions: tuple[str, ...]
-    copy: tuple[int, int] | None = None
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10_000)]
 
 
 @dataclass(slots=True)
@@ -167,30 +61,24 @@ class Session:
     ) -> None:
         self.program = program
         self.limits = limits or Limits()
-        self._isolation = Isolation.parse(isolation)
         self._world = world or World()
-        self._arguments = dict(program.manifest.kwargs)
+        arguments = dict(program.manifest.kwargs)
         if max_turns is not None:
-            self._arguments["max_turns"] = max_turns
-        self._channel: Channel | None = None
-        self._prepared: WorkerProcess | None = None
+            arguments["max_turns"] = max_turns
+        self._link = Link(program, Isolation.parse(isolation), self.limits, self._world, arguments)
         self._generation = 0
-        self._num_requests = 0
-        self._report: LoadReport | None = None
-        self._adapters: dict[str, None] = dict.fromkeys(program.manifest.adapters)
         self._slots: dict[int, _Slot] = {}
         self._next_slot = 0
         self._stale: set[int] = set()
         self._faulty: set[int] = set()
-        self._accesses_of_failed_load: list[Access] = []
-        self._pending: tuple[str, Sequence[tuple[int, Any]], ProgramFault | None] | None = None
+        self._pending: tuple[str, Sequence[tuple[int, Any]], ProgramFault | Batch | None] | None = None
 
     # ---- starting and ending
 
     @property
     def level(self) -> Isolation:
         """The isolation in use."""
-        return resolve_level(self._isolation)
+        return self._link.level
 
     @property
     def report(self) -> LoadReport:
@@ -200,69 +88,11 @@ class Session:
             ProgramFault: It cannot be loaded.
         """
         self._start()
-        assert self._report is not None
-        return self._report._replace(adapters=tuple(self._adapters))
-
-    def _start(self) -> Channel:
-        if self._channel is not None:
-            return self._channel
-        channel = self._new_channel()
-        self._generation += 1
-        self._num_requests = 0
-        arguments = [
-            self.program.source,
-            self.program.manifest.class_name,
-            self._arguments,
-            asdict(self._world),
-            self.limits.text_chars,
-            _nature(self.program.source).draws_globally,
-        ]
-        try:
-            channel.send("load", arguments, self.limits.load_seconds)
-            facts = self._value(channel)
-        except ProgramError:
-            if self._world.audit:  # what it tried while loading is worth knowing, though it failed
-                channel.send("accesses", [], self.limits.load_seconds)
-                self._accesses_of_failed_load = [Access(*row) for row in self._value(channel)]
-            channel.close()
-            raise
-        except BaseException:
-            channel.close()
-            raise
-        self._channel = channel
-        self._report = LoadReport(
-            class_name=str(facts["class_name"]),
-            adapters=(),
-            has_solution=bool(facts["has_solution"]),
-            max_turns=facts["max_turns"] if isinstance(facts["max_turns"], int) else None,
-            is_tool_use=facts["base"] == "tool_use",
-            base=str(facts["base"]),
-        )
-        self._stale = {slot for slot, state in self._slots.items() if state.fault is None}
-        return channel
+        return self._link.report
 
     def prepare(self) -> None:
         """Have a locked-in worker ready, so that the first reset need not wait for one."""
-        if self._channel is None and self._prepared is None and self.level is not Isolation.L0:
-            self._prepared = self._fork()
-
-    def _new_channel(self) -> Channel:
-        if self.level is Isolation.L0:
-            if self._world.audit:
-                raise SandboxError("attempts can be recorded only in a worker of its own (L1 or stronger), not at L0")
-            return LocalChannel()
-        process, self._prepared = self._prepared or self._fork(), None
-        return WorkerChannel(process, self.limits.text_chars)
-
-    def _fork(self) -> WorkerProcess:
-        kind = _nature(self.program.source).kind
-        process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self.limits)
-        try:
-            process.await_ready()
-        except SandboxError:
-            process.kill()
-            raise
-        return process
+        self._link.prepare()
 
     def death_watch(self) -> DeathWatch:
         """Watch for the death of the present worker.
@@ -270,22 +100,20 @@ class Session:
         Raises:
             SandboxError: There is no worker process (L0), or this system has no process handles.
         """
-        channel = self._start()
-        if not isinstance(channel, WorkerChannel):
-            raise SandboxError("at L0 there is no process to watch")
-        return channel.process.watch()
+        self._start()
+        return self._link.death_watch()
 
-    def _kill(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+    def _start(self) -> Channel:
+        """The channel to a worker that has the program loaded; instances of an earlier one are then stale."""
+        channel = self._link.start()
+        if self._link.generation != self._generation:
+            self._generation = self._link.generation
+            self._stale = {slot for slot, state in self._slots.items() if state.fault is None}
+        return channel
 
     def close(self) -> None:
         """End the worker. The session can be used again: instances are replayed in a new one."""
-        self._kill()
-        if self._prepared is not None:
-            self._prepared.kill()
-            self._prepared = None
+        self._link.close()
         self._pending = None
 
     def __enter__(self) -> Session:
@@ -311,8 +139,9 @@ class Session:
         del self._slots[slot]
         self._stale.discard(slot)
         self._faulty.discard(slot)
-        if self._channel is not None:
-            self._ask("drop", slot)
+        if self._link.is_up:
+            with contextlib.suppress(ProgramFault):  # the program's close() is of no interest
+                self._link.ask(None, "drop", slot)
 
     # ---- playing
 
@@ -346,56 +175,56 @@ class Session:
         """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results."""
         if self._pending is not None:
             raise SandboxError("begin was called twice without finish")
-        if not items:
-            self._pending = (operation, items, None)
-            return
-        fault: ProgramFault | None = None
+        outcome: ProgramFault | Batch | None = None
+        if items:
+            try:
+                channel = self._start()
+            except ProgramFault as fault:
+                outcome = self._blame_all(items, fault)
+            else:
+                outcome = self._send(channel, operation, items)
+        self._pending = (operation, items, outcome)
+
+    def _send(self, channel: Channel, operation: str, items: Sequence[tuple[int, Any]]) -> ProgramFault | None:
         try:
-            channel = self._start()
-            if operation == "step" and self._stale:
-                self._replay_stale(slot for slot, _ in items)
+            if self._stale and operation == "step":
+                self._bring_back([slot for slot, _ in items])
                 channel = self._start()
             channel.send(operation, items, self._seconds(operation, len(items)))
-            self._num_requests += 1
-        except ProgramFault as error:
-            fault = error
-        self._pending = (operation, items, fault)
+        except ProgramFault as fault:
+            return fault
+        return None
 
     def finish(self) -> Batch:
         """Collect the results of ``begin``, one row an item, in its order."""
         assert self._pending is not None
-        operation, items, fault = self._pending
+        operation, items, outcome = self._pending
         self._pending = None
-        done = Batch([], [], [], {}, {})
-        if fault is None and items:
+        if isinstance(outcome, Batch) or not items:
+            return outcome if isinstance(outcome, Batch) else Batch.empty()
+        done = Batch.empty()
+        if outcome is None:
             try:
-                done = self._collect(operation, items, done)
-            except ProgramFault as error:
-                fault = error
-        if fault is not None:
-            done.extend(self._recover(operation, items[len(done.flags) :], fault))
+                return self._collect(operation, items, done)
+            except ProgramFault as fault:
+                outcome = fault
+        done.extend(self._recover(operation, items[len(done.flags) :], outcome))
         return done
 
     def _collect(self, operation: str, items: Sequence[tuple[int, Any]], done: Batch) -> Batch:
-        """Receive frames until the answer is complete; ``done`` keeps what came before a fault."""
+        """Receive frames until the answer is complete; what came before a fault is in ``done``."""
         channel = self._start()
-        last = False
-        while not last:
-            rows = _rows(channel.receive())
-            last = rows.last
+        while True:
+            start = len(done.flags)
+            rows = rows_of(channel, len(items) - start)
             if rows.adapters:
-                self._adapters.update(dict.fromkeys(rows.adapters))
-            start, count = len(done.flags), len(rows.flags)
-            if not count == len(rows.rewards) == len(rows.observations) or start + count > len(items):
-                raise ProgramCrash("the program's process sent too many or uneven results", reason="protocol")
-            accepted = self._accept(operation, items[start : start + count] if start else items, rows)
-            if start:
-                done.extend(accepted)
-            else:
-                done = accepted
-        if len(done.flags) != len(items):
-            raise ProgramCrash("the program's process sent too few results", reason="protocol")
-        return done
+                self._link.note(rows.adapters)
+            accepted = self._accept(operation, items[start:] if start else items, rows)
+            if rows.last and not start:
+                return accepted
+            done.extend(accepted)
+            if rows.last:
+                return done
 
     def _accept(self, operation: str, items: Sequence[tuple[int, Any]], rows: Rows) -> Batch:
         """Check rows against the limits, and write them into the instances' pasts."""
@@ -431,6 +260,11 @@ class Session:
         self._slots[slot].fault = fault
         self._faulty.add(slot)
 
+    def _blame_all(self, items: Sequence[tuple[int, Any]], fault: ProgramFault) -> Batch:
+        for slot, _ in items:
+            self._blame(slot, fault)
+        return Batch.failed([fault] * len(items))
+
     def _faults_of(self, stepping: bool, items: Sequence[tuple[int, Any]], rows: Rows) -> dict[int, ProgramFault]:
         bound = self.limits.abs_reward
         faults: dict[int, ProgramFault] = {}
@@ -438,12 +272,18 @@ class Session:
             earlier = self._slots[items[position][0]].fault
             if stepping and earlier is not None:
                 faults[position] = earlier
-            elif flag & FAILED:
-                faults[position] = _error(text)
-            elif len(text) > self.limits.text_chars or not 0 <= flag <= TERMINATED | TRUNCATED:
+            elif not 0 <= flag <= TERMINATED | TRUNCATED | FAILED or not math.isfinite(reward):
                 faults[position] = ProgramCrash("the program's process forged a result", reason="protocol")
+            elif flag & FAILED:
+                faults[position] = error_of(text)
+            elif len(text) > self.limits.text_chars:
+                faults[position] = ProgramCrash("the program's process forged an observation", reason="protocol")
             elif not -bound <= reward <= bound:
                 faults[position] = ProgramError(f"reward {reward!r} is outside [-{bound:g}, {bound:g}]")
+        for position in faults:
+            rows.infos.pop(position, None)
+        if any(fault.reason == "protocol" for fault in faults.values()):
+            self._link.kill()
         return faults
 
     def _seconds(self, operation: str, num_items: int) -> float:
@@ -455,59 +295,78 @@ class Session:
     def _recover(self, operation: str, items: Sequence[tuple[int, Any]], fault: ProgramFault) -> Batch:
         """Replace the dead worker, then find the culprit among the unanswered items by playing them one at a time.
 
-        A lone item is blamed at once if it hung or cheated. If its worker merely died, that may have been worn out
-        (its processor time is limited), so the item gets one more try in a fresh one.
+        A lone item is blamed at once if it hung. If its worker died, that may have been worn out (its processor time
+        is limited), and if it broke the protocol, that may have been left over from another instance's step: then
+        the item gets one more try in a fresh one.
         """
-        fresh = self._num_requests <= 1
-        self._kill()
-        if len(items) == 1 and (fresh or fault.reason != "crash"):
-            self._blame(items[0][0], fault)
-            return _failure(fault)
-        results = Batch([], [], [], {}, {})
-        for item in items:
+        self._link.kill()
+        if len(items) == 1 and fault.reason == "timeout":
+            return self._blame_all(items, fault)
+        results = Batch.empty()
+        for position, (slot, value) in enumerate(items):
             try:
-                if operation == "step":
-                    self._start()
-                    self._replay_stale([item[0]])
-                results.extend(self._attempt(operation, item))
+                self._start()
             except ProgramFault as error:
-                self._kill()
-                self._blame(item[0], error)
-                results.extend(_failure(error))
+                results.extend(self._blame_all(items[position:], error))
+                break
+            try:
+                results.extend(self._attempt(operation, slot, value))
+            except ProgramFault as error:
+                self._link.kill()
+                results.extend(self._blame_all([(slot, value)], error))
         return results
 
-    def _attempt(self, operation: str, item: tuple[int, Any]) -> Batch:
-        channel = self._start()
-        channel.send(operation, [item], self._seconds(operation, 1))
-        self._num_requests += 1
-        return self._collect(operation, [item], Batch([], [], [], {}, {}))
+    def _attempt(self, operation: str, slot: int, value: Any) -> Batch:
+        if operation == "step":
+            self._bring_back([slot])
+        items = [(slot, value)]
+        self._start().send(operation, items, self._seconds(operation, 1))
+        return self._collect(operation, items, Batch.empty())
 
-    def _replay_stale(self, slots: Iterable[int]) -> None:
-        """Bring instances that lived in an earlier worker to where they were."""
-        for slot in slots:
-            if slot in self._stale:
-                self._stale.discard(slot)
-                state = self._slots[slot]
+    def _bring_back(self, slots: Sequence[int]) -> None:
+        """Bring instances that lived in an earlier worker to where they were.
+
+        One that cannot be brought back is to blame, unless its worker died: that may have been worn out by the
+        others, so it comes first in the next one. Whatever was brought back before is stale again then.
+        """
+        died: set[int] = set()
+        while waiting := sorted(
+            (slot for slot in set(slots) if slot in self._stale), key=lambda slot: slot not in died
+        ):
+            for slot in waiting:
                 try:
-                    self._replay(slot, state.seed, state.actions)
+                    self._replay(slot, self._slots[slot].seed, self._slots[slot].actions)
+                    self._stale.discard(slot)
                 except ProgramFault as fault:
-                    self._kill()
-                    self._blame(slot, fault)
+                    if fault.reason != "crash" or slot in died:
+                        self._blame(slot, fault)
+                    died.add(slot)
                     self._start()
+                    break
 
     def _replay(self, slot: int, seed: int, actions: Sequence[str]) -> None:
+        """Play an instance's past again; kills the worker where that fails.
+
+        Raises:
+            ProgramFault: It went another way than before.
+        """
         channel = self._start()
-        for operation, items in (("reset", [(slot, seed)]), ("step", [(slot, action) for action in actions])):
-            if not items:
-                continue
-            channel.send(operation, items, self._seconds(operation, len(items)))
-            last = False
-            while not last:
-                rows = _rows(channel.receive())
-                last = rows.last
-                for text, flag in zip(rows.observations, rows.flags, strict=True):
-                    if flag & FAILED:
-                        raise ProgramError(f"a replay went another way than the first play: {text[:500]}")
+        try:
+            for operation, items in (("reset", [(slot, seed)]), ("step", [(slot, action) for action in actions])):
+                if items:
+                    channel.send(operation, items, self._seconds(operation, len(items)))
+                    self._check_replay(channel, len(items))
+        except ProgramFault:
+            self._link.kill()
+            raise
+
+    def _check_replay(self, channel: Channel, num_left: int) -> None:
+        while num_left:
+            rows = rows_of(channel, num_left)
+            num_left = 0 if rows.last else num_left - len(rows.flags)
+            for text, flag in zip(rows.observations, rows.flags, strict=True):
+                if flag & FAILED:
+                    raise ProgramError(f"a replay went another way than the first play: {text[:500]}")
 
     # ---- save points
 
@@ -517,9 +376,9 @@ class Session:
         Raises:
             ProgramFault: The instance is faulty.
         """
-        state = self._ready(slot)
-        number = self._ask("snapshot", slot)
-        copy = (self._generation, number) if isinstance(number, int) else None
+        number: int | None = self._question(int | None, "snapshot", slot)
+        state = self._slots[slot]
+        copy = (self._generation, number) if number is not None else None
         return Snapshot(state.seed, tuple(state.actions), copy)
 
     def restore(self, slot: int, snapshot: Snapshot) -> None:
@@ -529,11 +388,14 @@ class Session:
             ProgramFault: The program failed in the replay.
         """
         self._start()
-        state = self._slots[slot]
-        copied = snapshot.copy is not None and snapshot.copy[0] == self._generation
-        if not (copied and snapshot.copy is not None and self._ask("restore", slot, snapshot.copy[1]) is True):
+        done = False
+        if snapshot.copy is not None and snapshot.copy[0] == self._generation:
+            with contextlib.suppress(ProgramError, ProgramCrash):
+                done = self._link.ask(bool, "restore", slot, snapshot.copy[1])
+            self._start()
+        if not done:
             self._replay(slot, snapshot.seed, snapshot.actions)
-        state.seed, state.actions, state.fault = snapshot.seed, list(snapshot.actions), None
+        self._slots[slot] = _Slot(snapshot.seed, list(snapshot.actions))
         self._stale.discard(slot)
         self._faulty.discard(slot)
 
@@ -545,24 +407,23 @@ class Session:
         Raises:
             ProgramFault: ``solution()`` raised or returned no text.
         """
-        self._ready(slot)
-        value = self._ask("solution", slot)
-        return value if isinstance(value, str) else None
+        text: str | None = self._question(str | None, "solution", slot)
+        return text
 
     def tools(self, slot: int) -> list[dict[str, Any]]:
         """Tool schemas of an instance in OpenAI form; empty for games."""
-        self._ready(slot)
-        return [tool for tool in self._ask("tools", slot) if isinstance(tool, dict)]
+        found: list[Any] = self._question(list[Any], "tools", slot)
+        return [tool for tool in found if isinstance(tool, dict)]
 
     def tool_methods(self, slot: int) -> dict[str, list[dict[str, Any]]]:
         """Parameters of every ``tool_…`` method: name, required, kind."""
-        self._ready(slot)
-        return dict(self._ask("tool_methods", slot))
+        found: dict[str, list[dict[str, Any]]] = self._question(dict[str, list[dict[str, Any]]], "tool_methods", slot)
+        return found
 
     def num_criteria(self, slot: int) -> int:
         """Number of instructions that have a criterion."""
-        self._ready(slot)
-        return int(self._ask("num_criteria", slot))
+        count: int = self._question(_Count, "num_criteria", slot)
+        return count
 
     def criterion(self, slot: int, index: int) -> Criterion:
         """Evaluate a criterion on the instance's present state.
@@ -570,9 +431,7 @@ class Session:
         Raises:
             ProgramFault: The criterion raised.
         """
-        self._ready(slot)
-        holds, type_name = self._ask("criterion", slot, index)
-        return Criterion(bool(holds), str(type_name))
+        return Criterion(*self._question(tuple[bool, str], "criterion", slot, index))
 
     def fingerprint(self, slot: int) -> str | None:
         """A digest that equal states of an instance share; ``None`` where its state cannot be read completely.
@@ -580,59 +439,33 @@ class Session:
         Raises:
             ProgramFault: The instance is faulty.
         """
-        self._ready(slot)
-        value = self._ask("fingerprint", slot)
-        return value if isinstance(value, str) else None
+        digest: str | None = self._question(str | None, "fingerprint", slot)
+        return digest
 
     def accesses(self) -> list[Access]:
         """What the program's own code tried to reach so far; needs ``World(audit=True)``."""
         if not self._world.audit:
             raise SandboxError("accesses are recorded only under World(audit=True)")
-        try:
-            self._start()
-        except ProgramError:
-            return self._accesses_of_failed_load
-        return [Access(*row) for row in self._ask("accesses")]
+        return self._link.accesses()
 
-    def _ready(self, slot: int) -> _Slot:
+    def _question(self, kind: Any, operation: str, slot: int, *arguments: Any) -> Any:
+        """Ask about an instance; once more in a fresh worker when the present one dies, perhaps worn out."""
+        self._make_ready(slot)
+        try:
+            return self._link.ask(kind, operation, slot, *arguments)
+        except ProgramCrash as fault:
+            if fault.reason != "crash":
+                raise
+        self._make_ready(slot)
+        return self._link.ask(kind, operation, slot, *arguments)
+
+    def _make_ready(self, slot: int) -> None:
         self._start()
         if slot in self._stale:
-            self._replay_stale([slot])
-        state = self._slots[slot]
-        if state.fault is not None:
-            raise state.fault
-        return state
-
-    def _ask(self, operation: str, *arguments: Any) -> Any:
-        channel = self._start()
-        try:
-            channel.send(operation, arguments, self.limits.load_seconds)
-            self._num_requests += 1
-            return self._value(channel)
-        except ProgramError:
-            raise
-        except ProgramFault:
-            self._kill()
-            raise
-
-    def _value(self, channel: Channel) -> Any:
-        reply = channel.receive()
-        if not isinstance(reply, Value):
-            raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
-        self._adapters.update(dict.fromkeys(reply.adapters))
-        if reply.failed:
-            raise _error(str(reply.value))
-        return reply.value
-
-
-def _rows(reply: Reply) -> Rows:
-    if not isinstance(reply, Rows):
-        raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
-    return reply
-
-
-def _error(text: str) -> ProgramError:
-    return ProgramError(text[:1000], reason="memory" if text.startswith("MemoryError") else "error")
+            self._bring_back([slot])
+        fault = self._slots[slot].fault
+        if fault is not None:
+            raise fault
 
 
 def _unwrap(result: Transition | ProgramFault) -> Transition:

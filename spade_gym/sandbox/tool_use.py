@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any, ClassVar, NamedTuple, Self
 
+from spade_gym.sandbox.tool_arguments import fit_arguments
 from spade_gym.sandbox.tool_calls import CALL_FORMAT, ParsedCall, answers_match, parse_action
 
 DEFAULT_MAX_TURNS = 25
@@ -154,8 +155,12 @@ class ToolUseBaseEnv:
         Raises:
             Exception: Whatever the program's criterion raises.
         """
+        return bool(self.criterion_result(index))
+
+    def criterion_result(self, index: int) -> Any:
+        """Returns what a criterion returns, which should be a bool; raises whatever it raises."""
         criterion = self._message_criteria[index]
-        return bool(criterion(self._state) if _takes_state(criterion) else criterion())
+        return criterion(self._state) if _takes_state(criterion) else criterion()
 
     def __start_play(self) -> None:
         self.turn_count = 0
@@ -174,11 +179,14 @@ class ToolUseBaseEnv:
         problem = self.__call_problem(call.name, call.arguments)
         if problem is not None:
             return f"Error: {problem}."
+        arguments, misfits = fit_arguments(call.arguments, self.__parameters_of(call.name))
+        if misfits:
+            return f"Error: wrong arguments for {call.name!r}: {'; '.join(misfits)}."
         before = self._current_msg
-        result = getattr(self, f"tool_{call.name}")(**call.arguments)
+        result = getattr(self, f"tool_{call.name}")(**arguments)
         if not isinstance(result, str):
             result = json.dumps(result, ensure_ascii=False)
-        self._call_history.append({"name": call.name, "arguments": call.arguments, "result": result})
+        self._call_history.append({"name": call.name, "arguments": arguments, "result": result})
         # Programs in the released form move on in their own tools; a second move would skip an instruction.
         advanced = self._current_msg != before
         if not advanced and self.current_criterion < self.num_criteria:
@@ -215,6 +223,11 @@ class ToolUseBaseEnv:
             return
         for schema in self._tools:
             yield _function_part(schema).get("name", ""), schema
+
+    def __parameters_of(self, name: str) -> Mapping[str, Any]:
+        schema = next(schema for declared, schema in self.__declared_tools() if declared == name)
+        parameters = _function_part(schema).get("parameters")
+        return parameters if isinstance(parameters, Mapping) else {}
 
     def __call_problem(self, name: str, arguments: dict[str, Any]) -> str | None:
         """Says why a call cannot be executed; None if it can."""

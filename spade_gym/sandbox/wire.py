@@ -98,3 +98,19 @@ def body_length(buffer: bytes | bytearray) -> int | None:
 def max_frame_bytes(text_chars: int, num_rows: int) -> int:
     """Largest frame that an honest worker can send for a request with ``num_rows`` rows."""
     return (num_rows + 1) * (text_chars * _BYTES_PER_CHAR + INFO_BYTES)
+
+
+_SCALARS = (str, int, float, bool, type(None))
+_MAX_DEPTH = 64
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a decoded value is JSON-like; msgpack can also carry bytes, times and extensions."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return True
+    if depth >= _MAX_DEPTH:
+        return False
+    if kind is dict:
+        return all(type(key) is str and (type(v) in _SCALARS or is_plain(v, depth + 1)) for key, v in value.items())
+    return kind in (list, tuple) and all(type(v) in _SCALARS or is_plain(v, depth + 1) for v in value)

@@ -58,14 +58,17 @@ def play_rows(
     flags: list[int] = []
     infos: dict[int, dict[str, Any]] = {}
     flushed = clock()
+    num_left = len(request.arguments)
     for slot, value in request.arguments:
+        num_left -= 1
         observation, reward, flag, info = play(slot, value)
         if info:
             infos[len(flags)] = info
         observations.append(observation)
         rewards.append(reward)
         flags.append(flag)
-        if clock() - flushed > FLUSH_SECONDS or len(flags) >= _MAX_ROWS_A_FRAME:
+        # The last row goes with the last frame, which is never empty.
+        if num_left and (clock() - flushed > FLUSH_SECONDS or len(flags) >= _MAX_ROWS_A_FRAME):
             send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
             observations, rewards, flags, infos = [], [], [], {}
             flushed = clock()

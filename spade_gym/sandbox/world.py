@@ -48,6 +48,7 @@ class Universe:
     def __init__(self, seed: int, world: World) -> None:
         self.generator = _Random(seed if world.random_state == 0 else f"{seed}/{world.random_state}")
         self.functions = {name: getattr(self.generator, name) for name in _RANDOM_FUNCTIONS}
+        self.functions["_inst"] = self.generator
         self.entropy = _Random(f"entropy/{seed}/{world.entropy}")
         self.now = self.start = world.clock
         self.numpy_state: Any = None
@@ -207,7 +208,7 @@ class Patches:
             bits = sys.modules["numpy.random.bit_generator"]
             self._new.append((bits, "randbits", lambda k: stage.universe.entropy.getrandbits(k)))
         self._old = [(module, name, getattr(module, name)) for module, name, _ in self._new]
-        self._old += [(random, name, getattr(random, name)) for name in _RANDOM_FUNCTIONS]
+        self._old += [(random, name, getattr(random, name)) for name in (*_RANDOM_FUNCTIONS, "_inst")]
 
     def install(self) -> None:
         """Put the replacements in, and the functions of the active universe."""

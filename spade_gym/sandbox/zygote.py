@@ -7,7 +7,9 @@ no capabilities, not dumpable, no descriptors but its socket, Landlock, seccomp.
 
 from __future__ import annotations
 
+import _sitebuiltins
 import array
+import builtins
 import contextlib
 import fcntl
 import gc
@@ -175,11 +177,18 @@ def _prepare(options: dict[str, Any]) -> tuple[Jail, Harness]:
         kernel.not_dumpable()
     if level >= Isolation.L2:
         kernel.no_new_privileges()
+    _as_in_any_script()
     os.environ.clear()
     _forget_how_it_started()
     stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"])
     sys.path[:] = [path for path in sys.path if os.path.realpath(path).startswith(stdlib) and _SITE[0] not in path]
     return jail, Harness(stage)
+
+
+def _as_in_any_script() -> None:
+    """Define ``exit`` and ``quit``, which ``site`` would have."""
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, ""))
 
 
 def _forget_how_it_started() -> None:

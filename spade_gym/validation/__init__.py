@@ -1,1 +1,1 @@
-
+"""Is a program sound? Checks with evidence, and the verdict."""

@@ -1,4 +1,4 @@
-"""Does the program reach for anything outside itself? (checks ``access`` and ``input_call``)"""
+"""Does the program reach for anything outside itself? Checks ``access`` and ``input_call``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from spade_gym.sandbox.base import World
+from spade_gym.validation import actions
 from spade_gym.validation.context import SEEDS, Context
 from spade_gym.validation.finding import Finding, failure, warning
 from spade_gym.validation.plays import script
@@ -36,9 +37,7 @@ def check_access(context: Context) -> Iterator[Finding]:
         found = [row for row in rows if row.kind == kind]
         if found:
             first = found[0]
-            attempts = [
-                {"detail": row.detail, "line": row.line, "count": row.count} for row in found
-            ]
+            attempts = [{"detail": row.detail, "line": row.line, "count": row.count} for row in found]
             yield failure(
                 "access",
                 f"the program tries to use {what}: {first.detail} in line {first.line}. It must live on its own state",
@@ -50,7 +49,7 @@ def _play_under_audit(context: Context) -> None:
     player = context.player(AUDIT_WORLD)
     solutions = [(seed, script(context.solution_actions(seed))) for seed in SEEDS[:_NUM_SOLUTIONS]]
     player.play_many(solutions, steps=context.steps, origin="solution")
-    probes = context.probes[:_NUM_PROBES]
+    probes = [probe for probe in context.probes if not actions.is_huge(probe)][:_NUM_PROBES]
     player.play_many([(SEEDS[0], script([probe])) for probe in probes], steps=1, origin="probe", batch=8, reuse=True)
 
 
@@ -88,4 +87,3 @@ def text_reached_eval(context: Context, canary: str) -> list[int]:
     """Lines in which the program evaluated or compiled a text that holds the canary."""
     rows = context.session(AUDIT_WORLD).accesses()
     return [row.line for row in rows if row.kind == "eval" and canary in row.detail]
-

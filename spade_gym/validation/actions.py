@@ -7,26 +7,33 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from spade_gym.programs.announcements import mentions
 from spade_gym.programs.boxed import box
 from spade_gym.programs.boxed import boxes as find_boxes
 from spade_gym.programs.commands import discover
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?!\w)")
 _PLACEHOLDER = re.compile(r"<[^<>]{1,40}>|\{[^{}]{1,40}\}|\[[^\[\]]{1,40}\]")
-#: Words after which a box shows the form of an answer rather than one of the moves.
-_EXAMPLE_CUE = re.compile(
-    r"(?:\blike|\bsuch as|\bfor example|\bfor instance|\be\.g\.|\bas in|\bexample:?|\bin the form|\bformat:?)[\s,:(\"'`]*$",
-    re.IGNORECASE,
-)
 #: What numbers in commands are replaced with (method, section 4).
 NUMBERS = ("0", "1", "-1", "1000000000")
 
 GARBAGE = ("\\boxed{xyzzy 7 ?}", "I am not sure what to do.", "", "\\boxed{}", "\\boxed")
+#: Plain oddities, which a program must answer.
 ODD_TEXTS = (
     "\\boxed{ }",
-    "\\boxed{\\frac{1}{2}}",
     "\\boxed{-}",
     "\\boxed{,}",
+    "\\boxed{2.5}",
+    "\\boxed{ß é 漢字 🙂}",
+    "\\boxed{a\nb}",
+    "\\boxed{" + "7" * 60 + "}",
+    "\\boxed{" + "a " * 5000 + "}",
+    "x" * 20_000,
+    "\\boxed{1}\\boxed{2}",
+)
+#: Texts that hardly anybody plays; a program that raises on them has a blemish, not a flaw.
+EXOTIC_TEXTS = (
+    "\\boxed{\\frac{1}{2}}",
     "\\boxed{:}",
     "\\boxed{/}",
     "\\boxed{1/0}",
@@ -34,23 +41,18 @@ ODD_TEXTS = (
     "\\boxed{nan}",
     "\\boxed{²}",
     "\\boxed{٣}",
-    "\\boxed{ß é 漢字 🙂}",
-    "\\boxed{a\nb}",
     "\\boxed{None}",
-    "\\boxed{" + "7" * 60 + "}",
-    "\\boxed{" + "a " * 5000 + "}",
-    "x" * 20_000,
-    "\\boxed{1}\\boxed{2}",
+    "\\boxed{" + "7" * 5000 + "}",
     "\u0000\t\r\n\\boxed{\u0000}",
 )
 
 
 class Announcement(NamedTuple):
-    """Actions that observations announce.
+    r"""Actions that observations announce.
 
     Attributes:
         commands: Concrete commands, without their box.
-        examples: Boxes that only show the form of an answer ("like ``\\boxed{Arlo}``").
+        examples: Boxes that only show the form of an answer ("like ``\boxed{Arlo}``").
         templates: Commands with placeholders.
         finite: The commands are all there is: no template, and no example stands for others.
     """
@@ -71,6 +73,7 @@ def announced(texts: Iterable[str]) -> Announcement:
     commands: dict[str, None] = {}
     templates: dict[str, None] = {}
     examples: dict[str, None] = {}
+    plain: set[str] = set()
     finite = True
     for text in dict.fromkeys(texts):
         found = discover(text)
@@ -79,14 +82,15 @@ def announced(texts: Iterable[str]) -> Announcement:
         finite = finite and found.finite
         commands.update(dict.fromkeys(found.commands))
         templates.update(dict.fromkeys(found.templates))
-        examples.update(dict.fromkeys(_examples(text)))
-    moves = tuple(command for command in commands if command not in examples)
-    finite = finite and bool(moves) and not templates and not examples
-    return Announcement(moves, tuple(examples), tuple(templates), finite)
-
-
-def _examples(text: str) -> list[str]:
-    return [found.content for found in find_boxes(text) if _EXAMPLE_CUE.search(text[max(0, found.start - 40) : found.start])]
+        for mention in mentions(text):
+            if mention.role == "plain":
+                plain.add(mention.content)
+            else:
+                examples[mention.content] = None
+    shown = tuple(text for text in examples if text in commands and text not in plain)
+    moves = tuple(command for command in commands if command not in shown)
+    finite = finite and bool(moves) and not templates and not shown
+    return Announcement(moves, shown, tuple(templates), finite)
 
 
 def boxed(line: str) -> str:
@@ -110,6 +114,11 @@ def number_variants(command: str) -> list[str]:
         if 1 < len(spans) <= 4:
             found.update(dict.fromkeys(command[:a] + number + command[b:] for a, b in spans))
     return [variant for variant in found if variant != command]
+
+
+def is_huge(action: str) -> bool:
+    """The action holds the number 10⁹, on which a program may loop for ever."""
+    return NUMBERS[-1] in action
 
 
 def shape_variants(command: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Does the answer check accept what is no answer? (check ``empty_answer``)"""
+"""Does the answer check accept what is no answer? Check ``empty_answer``."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def fragments(answer: str) -> dict[str, str]:
     Left out are parts that a merely lenient check may take: the initial of a word ("y" for "yes"), what follows a
     label ("4" of "x = 4"), and decimals with a digit less.
     """
+    if len(answer) < 3 or re.search(r"[=:.)]", answer) or not (answer[0].isalnum() and answer[-1].isalnum()):
+        return {}
     found: dict[str, str] = {}
     elements = [element for element in re.split(r"[,;\s]+", answer) if element]
     if len(elements) >= 3 and len(set(elements)) > 1:
         found |= {"its first element": elements[0], "its last element": elements[-1]}
-    if len(answer) < 3 or re.search(r"[=:.)]", answer) or not answer[-1].isalnum() or not answer[0].isalnum():
-        return found
     middle = answer[len(answer) // 2]
     found["its last character"] = answer[-1]
     if middle.isalnum():

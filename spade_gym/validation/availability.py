@@ -1,4 +1,4 @@
-"""Does every action get an answer? (check ``availability``)"""
+"""Does every action get an answer? Check ``availability``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from spade_gym.validation.plays import Play, Policy, script
 from spade_gym.validation.rewards import is_reward_fault
 
 _MAX_REPORTED = 3
+#: Errors in these plays are another check's business, or only noted; kills never are.
+_JUDGED_ELSEWHERE = ("solution", "wrong_type", "exotic")
 _NUM_MIXED_PLAYS = 6
 _NUM_STAGES = 12
 #: Small, because each hanging action costs a whole deadline.
@@ -28,14 +30,17 @@ def check_availability(context: Context) -> Iterator[Finding]:
     """
     probes = context.probes
     player = context.player()
-    # Each probe alone on a fresh instance, the seeds taking turns.
-    items = [(SEEDS[i % len(SEEDS)], script([probe])) for i, probe in enumerate(probes)]
-    player.play_many(items, steps=1, origin="probe", batch=_BATCH, reuse=True)
+    # Each probe alone on a fresh instance, the seeds taking turns. One that hangs is told soonest when it is alone.
+    for huge, batch in ((True, 1), (False, _BATCH)):
+        alone = [probe for probe in probes if actions.is_huge(probe) is huge]
+        items = [(SEEDS[i % len(SEEDS)], script([probe])) for i, probe in enumerate(alone)]
+        player.play_many(items, steps=1, origin="probe", batch=batch, reuse=True)
     # Probes between the moves of a solution, and long mixtures of everything.
     player.play_many(_staged(context, probes), steps=context.steps, origin="probe", batch=_BATCH, reuse=True)
     mixed = [(seed, mixture([*probes, *context.commands * 3], seed)) for seed in range(_NUM_MIXED_PLAYS)]
     player.play_many(mixed, steps=context.steps, origin="probe", batch=_BATCH, reuse=True)
     yield from faults_in(context.plays)
+    yield from _note_exotic_faults(context)
     yield from _step_after_end(context)
 
 
@@ -57,7 +62,9 @@ def faults_in(plays: list[Play]) -> Iterator[Finding]:
     """One failure for each distinct fault, with the action that caused it; at most three."""
     seen: dict[str, None] = {}
     for play in plays:
-        if play.fault is None or play.origin in ("solution", "wrong_type") or is_reward_fault(play.fault):
+        if play.fault is None or is_reward_fault(play.fault):
+            continue
+        if play.origin in _JUDGED_ELSEWHERE and play.fault.reason == "error":
             continue
         text = str(play.fault)
         if text in seen:
@@ -68,6 +75,16 @@ def faults_in(plays: list[Play]) -> Iterator[Finding]:
         where = f"after the action {play.actions[-1][:80]!r}" if play.actions else f"at reset(seed={play.seed})"
         message = f"the program fails {where}: {text}"
         yield failure("availability", message, reason=play.fault.reason, **play.evidence())
+
+
+def _note_exotic_faults(context: Context) -> Iterator[Finding]:
+    items = [(SEEDS[0], script([text])) for text in actions.EXOTIC_TEXTS]
+    plays = context.player().play_many(items, steps=1, origin="exotic", batch=_BATCH, reuse=True)
+    failed = [play for play in plays if play.fault is not None]
+    if failed:
+        message = f"the program fails on {len(failed)} exotic actions, for example: {failed[0].fault}"
+        yield warning("availability", message, count=len(failed), **failed[0].evidence())
+    yield from (finding for finding in faults_in(plays) if finding.evidence.get("reason") != "error")
 
 
 def _step_after_end(context: Context) -> Iterator[Finding]:

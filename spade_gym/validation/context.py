@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from types import TracebackType
@@ -26,6 +27,8 @@ SEEDS = (0, 1, 2, 3, 4)
 DEFAULT_TURNS = 200
 #: At most so many announced commands are tried.
 MAX_COMMANDS = 24
+#: Sound programs take a second or two; one that takes this long is no use in training either.
+BUDGET_SECONDS = 120.0
 _MAX_STEPS = 1_000
 _ABS_REWARD = 1e12
 _IDENTIFIER = re.compile(r"[A-Za-z]*[-_]?\d[\w-]*|'[^']{1,30}'")
@@ -40,6 +43,7 @@ class Context:
         isolation: Demanded isolation; ``None`` for the secure default.
         limits: Limits of its workers. The bound on rewards is lifted, so that the reward check sees them.
         reset_gate: ``any``: a criterion that raises on any seed rejects; ``all``: the paper's rule.
+        budget_seconds: Wall-clock time after which a program counts as too slow to be checked.
 
     Attributes:
         plays: Every play of every check so far.
@@ -53,6 +57,7 @@ class Context:
         isolation: Isolation | str | None = None,
         limits: Limits | None = None,
         reset_gate: ResetGate = "any",
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
         self.program = program
         self.reset_gate = reset_gate
@@ -60,9 +65,11 @@ class Context:
         self.plays: list[Play] = []
         self.is_playable = True
         self._isolation = isolation
+        self._deadline = time.monotonic() + budget_seconds
         self._sessions: dict[World, Session] = {}
         self._players: dict[World, Player] = {}
-        self._solutions: dict[int, str | None | ProgramFault] = {}
+        self._deadly: set[str] = set()
+        self._solutions: dict[int, str | ProgramFault | None] = {}
         self._firsts: dict[int, Transition] = {}
 
     def __enter__(self) -> Self:
@@ -89,7 +96,13 @@ class Context:
         """The player of the session in a world."""
         world = world or World()
         if world not in self._players:
-            self._players[world] = Player(self.session(world), rule=self.program.manifest.reward, log=self.plays)
+            self._players[world] = Player(
+                self.session(world),
+                rule=self.program.manifest.reward,
+                log=self.plays,
+                deadly=self._deadly,
+                deadline=self._deadline,
+            )
         return self._players[world]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Are the criteria of a tool-use program sound when the episode begins? (check ``reset_gate``)"""
+"""Are the criteria of a tool-use program sound when the episode begins? Check ``reset_gate``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class CriterionAtReset(NamedTuple):
 
     Attributes:
         seed: Seed of the reset.
-        index: Number of the criterion, from 0.
+        number: Which criterion, from 0.
         value: Its truth; ``None`` where it raised.
         type_name: Type of its result; ``""`` where it raised.
         error: What it raised; ``""`` where it did not.
     """
 
     seed: int
-    index: int
+    number: int
     value: bool | None
     type_name: str
     error: str
@@ -44,8 +44,9 @@ def check_reset_gate(context: Context) -> Iterator[Finding]:
     rows = [row for seed in seeds for row in _criteria_at_reset(context.session(), seed)]
     if not rows:
         yield failure("reset_gate", "the program has no criteria, so nothing can be completed", seeds=list(seeds))
-    for index in sorted({row.index for row in rows}):
-        yield from _judge(index, [row for row in rows if row.index == index], len(seeds), context.reset_gate == "any")
+    for number in sorted({row.number for row in rows}):
+        about = [row for row in rows if row.number == number]
+        yield from _judge(number, about, len(seeds), context.reset_gate == "any")
 
 
 def _criteria_at_reset(session: Session, seed: int) -> Iterator[CriterionAtReset]:

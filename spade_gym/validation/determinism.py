@@ -19,6 +19,8 @@ from spade_gym.validation.plays import Play, script
 OTHER_WORLD = World(hash_seed=4242, clock=1_234_567_890.5, entropy=7, random_state=99)
 #: Here instances share their module, as they would in a trainer's own process.
 ONE_NAMESPACE = World(one_namespace=True)
+#: A rare or binary draw may come out alike on five seeds; nonsense is cheap, so it is played on more.
+_MORE_SEEDS = range(5, 16)
 _NUM_PROBES = 10
 
 
@@ -34,6 +36,7 @@ def check_determinism(context: Context) -> Iterator[Finding]:
             yield difference
             return
     scripts = [(seed, moves) for seed in SEEDS for moves in _scripts(context, seed)]
+    scripts += [(seed, _probes(context, shift=seed)) for seed in _MORE_SEEDS]
     items = [(seed, script(moves)) for seed, moves in scripts]
     here = context.player().play_many(items, steps=context.steps, origin="solution")
     there = context.player(OTHER_WORLD).play_many(items, steps=context.steps, origin="solution")
@@ -71,8 +74,15 @@ def _solution_difference(context: Context, seed: int) -> Finding | None:
 def _scripts(context: Context, seed: int) -> list[list[str]]:
     """The solution, and commands from its beginning or from what is announced, mixed with nonsense."""
     lines = context.solution_actions(seed)
-    moves = [*actions.GARBAGE[:1], *context.commands[:_NUM_PROBES], *actions.GARBAGE[1:3], *lines[:2]]
+    moves = [*_probes(context, shift=0), *lines[:2]]
     return [lines, moves] if lines else [moves]
+
+
+def _probes(context: Context, shift: int) -> list[str]:
+    """Nonsense and announced commands; another ``shift`` begins with another command."""
+    start = shift % max(1, len(context.commands))
+    commands = [*context.commands[start:], *context.commands[:start]][:_NUM_PROBES]
+    return [*actions.GARBAGE[: 1 + shift % 2], *commands, *actions.GARBAGE[1:3]]
 
 
 def transcript(play: Play) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Does a player's text get evaluated as Python? (check ``eval_injection``)
+"""Does a player's text get evaluated as Python? Check ``eval_injection``.
 
 Found by trying: names that nobody defines are sent where answers stand. They turn up in the audit log when they
 reach ``eval``, ``exec`` or ``compile``, or in the error that they cause. Answers written as expressions that only

@@ -1,4 +1,4 @@
-r"""Can the answer be read off the first observation? (check ``answer_leak``)
+r"""Can the answer be read off the first observation? Check ``answer_leak``.
 
 Overlap of texts proves nothing: options and numbers of the task occur in answers. So each *reading rule* ("what
 stands in the second box", "what follows 'Current part:'") is played on seeds that it was not made from, and

@@ -1,4 +1,4 @@
-"""Does the program run at all? (checks ``load`` and ``smoke``)"""
+"""Does the program run at all? Checks ``load`` and ``smoke``."""
 
 from __future__ import annotations
 

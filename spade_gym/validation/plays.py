@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,15 +21,15 @@ _KILLED = ("timeout", "cpu", "memory", "crash")
 _MAX_KILLS = 3
 
 
-class Unresponsive(Exception):  # noqa: N818 - it stops the checks, it is no error of theirs
-    """The program had to be killed too often to go on probing it.
+class Unresponsive(Exception):
+    """The program hangs or dies so often, or is so slow, that it cannot be probed further.
 
     Attributes:
-        play: The play in which it was killed last.
+        play: The play in which that became clear.
     """
 
-    def __init__(self, play: Play) -> None:
-        super().__init__(f"the program was killed {_MAX_KILLS} times, last by: {play.fault}")
+    def __init__(self, message: str, play: Play) -> None:
+        super().__init__(message)
         self.play = play
 
 
@@ -108,12 +109,18 @@ class Player:
         session: The program in its worker.
         rule: The program's reward rule.
         log: Where plays are kept.
+        deadly: Actions for which the program had to be killed; they are not played again.
+        deadline: When to give up, on the clock ``time.monotonic``.
     """
 
-    def __init__(self, session: Session, *, rule: RewardRule, log: list[Play]) -> None:
+    def __init__(
+        self, session: Session, *, rule: RewardRule, log: list[Play], deadly: set[str], deadline: float
+    ) -> None:
         self.session = session
         self._rule = rule
         self._log = log
+        self._deadly = deadly
+        self._deadline = deadline
         self._kills = 0
         self._starts = Starts(session)
 
@@ -151,11 +158,13 @@ class Player:
         live = self._record(plays, list(range(len(items))), answers)
         for _ in range(steps):
             chosen = [(i, items[i][1](plays[i])) for i in live]
-            moves = [(i, action) for i, action in chosen if action is not None]
+            moves = [(i, action) for i, action in chosen if action is not None and action not in self._deadly]
             if not moves:
                 break
             for i, action in moves:
                 plays[i].actions.append(action)
+            if time.monotonic() > self._deadline:
+                raise Unresponsive("the program is too slow to be checked", plays[moves[0][0]])
             answers = self.session.step_many([(slots[i], action) for i, action in moves])
             live = self._record(plays, [i for i, _ in moves], answers)
         self._starts.release(slots)
@@ -166,9 +175,11 @@ class Player:
         for i, answer in zip(which, answers, strict=True):
             if isinstance(answer, ProgramFault):
                 plays[i].fault = answer
-                self._kills += answer.reason in _KILLED
+                if answer.reason in _KILLED:
+                    self._kills += 1
+                    self._deadly.update(plays[i].actions[-1:])
                 if self._kills >= _MAX_KILLS:
-                    raise Unresponsive(plays[i])
+                    raise Unresponsive(f"the program had to be killed {self._kills} times", plays[i])
             else:
                 plays[i].transitions.append(answer)
         return [i for i in which if plays[i].fault is None and not plays[i].ended]

@@ -1,4 +1,4 @@
-"""Policies that need no thought; a program that one of them wins teaches nothing. (check ``trivial_policy``)"""
+"""Policies that need no thought; a program that one of them wins teaches nothing. Check ``trivial_policy``."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def _play_on_all_seeds(context: Context, item: TrivialPolicy) -> list[Play]:
             items = [(seed, item.policy) for seed in seeds]
         else:
             items = [(seed, random_moves(context.commands, seed)) for seed in seeds]
-        plays += context.player().play_many(items, steps=steps, origin="trivial" if item.judged else "random", reuse=True)
+        plays += context.player().play_many(
+            items, steps=steps, origin="trivial" if item.judged else "random", reuse=True
+        )
         if not any(play.won for play in plays):
             break
     return plays

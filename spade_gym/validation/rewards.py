@@ -1,4 +1,4 @@
-"""Are rewards finite and returns within [0, 1], whatever is played? (check ``reward``)"""
+"""Are rewards finite and returns within [0, 1], whatever is played? Check ``reward``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can anything be earned by the announced commands? (check ``unwinnable``)
+"""Can anything be earned by the announced commands? Check ``unwinnable``.
 
 Only asked where there is no ``solution()`` to show it.
 """
@@ -74,6 +74,9 @@ def _judge_nothing_earned(context: Context) -> Iterator[Finding]:
     for seed in _SEEDS if context.announcement.finite else ():
         result = exhaust(context.session(), commands, seed, context.steps)
         if result.earned is not None:
+            play = context.player().play(seed, script(result.earned), steps=context.steps, origin="search")
+            if not play.won:
+                yield warning("unwinnable", "no_win_found: only a part can be earned as far as seen", **play.evidence())
             return
         if not result.complete:
             break

@@ -1,4 +1,4 @@
-"""Does the program's own solution win? (check ``solution``)"""
+"""Does the program's own solution win? Check ``solution``."""
 
 from __future__ import annotations
 

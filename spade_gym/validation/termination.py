@@ -1,4 +1,4 @@
-"""Does every episode end within the program's own turn limit? (check ``termination``)"""
+"""Does every episode end within the program's own turn limit? Check ``termination``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the declared tools match the methods that carry them out? (check ``tool_schema``)"""
+"""Do the declared tools match the methods that carry them out? Check ``tool_schema``."""
 
 from __future__ import annotations
 

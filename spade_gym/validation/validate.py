@@ -85,7 +85,7 @@ def validate(
 
     Args:
         program: The program.
-        isolation: Demanded isolation; ``None`` for the secure default. L0 cannot record accesses.
+        isolation: Demanded isolation, not L0; ``None`` for the secure default.
         limits: Limits of the program's workers.
         reset_gate: ``any``, or ``all`` for the paper's weaker rule.
         file: What to call the program in the verdict; its name by default.
@@ -93,6 +93,8 @@ def validate(
     Raises:
         SandboxError: The sandbox cannot do its work; nothing may be concluded about the program.
     """
+    if Isolation.parse(isolation) is Isolation.L0:
+        raise SandboxError("programs are checked in a worker of their own; ask for isolation L1, L2 or L3, not L0")
     started = time.perf_counter()
     findings: list[Finding] = []
     with Context(program, isolation=isolation, limits=limits, reset_gate=reset_gate) as context:
@@ -102,8 +104,7 @@ def validate(
             try:
                 findings += _run(check, context)
             except Unresponsive as stop:
-                findings += list(faults_in([stop.play]))
-                findings.append(warning(check.name, f"{stop}; no further checks were made", **stop.play.evidence()))
+                findings += _stopped(check, stop)
                 break
         program = _completed(context)
     notes = [warning("repair", name, name=name) for name in program.manifest.repairs]
@@ -122,6 +123,12 @@ def _run(check: Check, context: Context) -> list[Finding]:
     except Exception as error:  # the boundary of a check: fail closed
         message = f"not checked: the check itself failed with {type(error).__name__}: {error}"
         return [failure(check.name, message, error=repr(error))]
+
+
+def _stopped(check: Check, stop: Unresponsive) -> list[Finding]:
+    """Failures for a program that cannot be probed further."""
+    message = f"{stop}; no checks were made after {check.name!r}"
+    return [*faults_in([stop.play]), failure("availability", message, stopped_in=check.name, **stop.play.evidence())]
 
 
 def _completed(context: Context) -> Program:
@@ -174,7 +181,7 @@ def validate_reply(
         setting: ``single_turn``, ``multi_turn`` or ``tool_use``; found from the program by default.
         skill: The skill that was asked for.
         origin: Where the reply came from.
-        isolation: Demanded isolation; ``None`` for the secure default.
+        isolation: Demanded isolation, not L0; ``None`` for the secure default.
         limits: Limits of the program's workers.
         reset_gate: ``any``, or ``all`` for the paper's weaker rule.
 

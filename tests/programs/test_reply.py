@@ -6,9 +6,17 @@ from hypothesis import strategies as st
 
 from spade_gym.errors import ManifestError, ReplyError
 from spade_gym.programs.reply import program_from_reply, program_from_source
+from spade_gym.programs.syntax import fault_of
 
 REPLIES = Path(__file__).parent.parent / "data" / "replies"
-CODE = "class AEnv:\n    def reset(self, seed=None):\n        return '', {}\n    def step(self, a):\n        return '', 0.0, True, False, {}\n"
+CODE = """\
+class AEnv:
+    def reset(self, seed=None):
+        return "", {}
+
+    def step(self, a):
+        return "", 0.0, True, False, {}
+"""
 
 
 def read(name):
@@ -41,6 +49,15 @@ def test_a_cut_off_reply_is_said_to_be_truncated(file, line):
         program_from_reply(read(file))
     assert caught.value.check == "syntax"
     assert f"ends at line {line}" in str(caught.value)
+
+
+def test_an_open_end_between_two_statements_is_refused():
+    cut = "```python\n" + CODE + "\n    def solution(self):\n        answer = 1\n"
+    with pytest.raises(ReplyError, match="truncated") as caught:
+        program_from_reply(cut)
+    assert caught.value.check == "syntax"
+    assert program_from_reply(cut + "        return 'x'\n").manifest.repairs == ("unclosed_fence",)
+    assert program_from_reply(cut + "```").manifest.repairs == ()
 
 
 @pytest.mark.parametrize(
@@ -89,12 +106,75 @@ def test_a_source_is_kept_as_it_is():
         program_from_source(" \n")
 
 
+OUTCOMES = ("extract", "syntax", "contract", "program")
+
+
+def outcome(read_program, text):
+    """Return the check that failed; a program must compile."""
+    try:
+        program = read_program(text)
+    except ReplyError as error:
+        return error.check
+    return "broken" if fault_of(program.source) else "program"
+
+
 PIECES = st.sampled_from(
     [
-        *("```", "```python\n", "~~~\n", "````\n", "<think>", "</think>", "\n", " ", "    ", "\t", "\r\n", "\ufeff", "\u200b"),
-        *("class AEnv:\n", "    def reset(self, seed=None):\n", "    def step(self, a):\n", "        return 1\n", "import re\n"),
-        *("'", '"', '"""', 'f"', "{", "}", "{{", "\\boxed{", "\\", "\x00", "\ud800", "“", "(", ")", "[", ":", "#", "lambda:"),
-        *("Here's the game.\n", "x = 1\n", "deque()", "\\N{", "=", "async ", "@", "0x", "9" * 5000, "-" * 300, "('" * 60),
+        *(
+            "```",
+            "```python\n",
+            "~~~\n",
+            "````\n",
+            "<think>",
+            "</think>",
+            "\n",
+            " ",
+            "    ",
+            "\t",
+            "\r\n",
+            "\ufeff",
+            "\u200b",
+        ),
+        *(
+            "class AEnv:\n",
+            "    def reset(self, seed=None):\n",
+            "    def step(self, a):\n",
+            "        return 1\n",
+            "import re\n",
+        ),
+        *(
+            "'",
+            '"',
+            '"""',
+            'f"',
+            "{",
+            "}",
+            "{{",
+            "\\boxed{",
+            "\\",
+            "\x00",
+            "\ud800",
+            "“",
+            "(",
+            ")",
+            "[",
+            ":",
+            "#",
+            "lambda:",
+        ),
+        *(
+            "Here's the game.\n",
+            "x = 1\n",
+            "deque()",
+            "\\N{",
+            "=",
+            "async ",
+            "@",
+            "0x",
+            "9" * 5000,
+            "-" * 300,
+            "('" * 60,
+        ),
     ]
 )
 
@@ -102,13 +182,8 @@ PIECES = st.sampled_from(
 @settings(max_examples=300, deadline=5_000)
 @given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=40).map("".join)))
 def test_no_text_whatever_raises_anything_but_a_reply_error(text):
-    for read_program in (program_from_reply, program_from_source):
-        try:
-            program = read_program(text)
-        except ReplyError as error:
-            assert error.check in ("extract", "syntax", "contract")
-        else:
-            compile(program.source, "program", "exec")
+    assert outcome(program_from_reply, text) in OUTCOMES
+    assert outcome(program_from_source, text) in OUTCOMES
 
 
 @settings(max_examples=60, deadline=5_000)
@@ -117,10 +192,7 @@ def test_no_prefix_or_edit_of_a_real_reply_raises_anything_but_a_reply_error(dat
     reply = read(data.draw(st.sampled_from(["fstring_brace", "two_env_classes", "missing_import"])))
     cut = data.draw(st.integers(0, len(reply)))
     text = reply[:cut] + data.draw(PIECES) + data.draw(st.sampled_from(["", reply[cut:]]))
-    try:
-        program_from_reply(text)
-    except ReplyError as error:
-        assert str(error)
+    assert outcome(program_from_reply, text) in OUTCOMES
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from spade_gym.envs.episode import is_win
-from spade_gym.errors import ProgramFault
+from spade_gym.envs.scripts import play_scripts, random_scripts, solution_scripts
 from spade_gym.pool import registry
-from spade_gym.programs.boxed import box
 from spade_gym.programs.commands import expand
 from spade_gym.programs.program import Program
 from spade_gym.programs.similarity import similarity
@@ -21,29 +19,10 @@ from spade_gym.validation.validate import validate
 
 PROGRAMS = sorted(registry(), key=lambda program: program.name)
 GAMES = [program for program in PROGRAMS if program.setting != "tool_use"]
-SEEDS = range(20)
 
 
 def names(programs: list[Program]) -> list[str]:
     return [program.name for program in programs]
-
-
-def play_together(session: Session, scripts: dict[int, list[str]], max_turns: int) -> dict[int, tuple[bool, float]]:
-    """Play a script per seed, all side by side; return (terminated, return) by seed."""
-    slots = {seed: session.open() for seed in scripts}
-    for result in session.reset_many([(slots[seed], seed) for seed in scripts]):
-        assert not isinstance(result, ProgramFault), result
-    totals = dict.fromkeys(scripts, 0.0)
-    ends: dict[int, tuple[bool, float]] = {}
-    for turn in range(max_turns):
-        alive = [seed for seed in scripts if seed not in ends and turn < len(scripts[seed])]
-        results = session.step_many([(slots[seed], scripts[seed][turn]) for seed in alive])
-        for seed, result in zip(alive, results, strict=True):
-            assert not isinstance(result, ProgramFault), result
-            totals[seed] += result.reward
-            if result.terminated or result.truncated:
-                ends[seed] = (result.terminated, totals[seed])
-    return {seed: ends.get(seed, (False, totals[seed])) for seed in scripts}
 
 
 def test_there_are_enough_of_every_kind() -> None:
@@ -70,29 +49,21 @@ def test_manifests_say_what_people_need(program: Program) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=names(PROGRAMS))
 def test_its_own_solution_wins_on_twenty_seeds(program: Program) -> None:
     with Session(program) as session:
-        scripts = {}
-        for seed in SEEDS:
-            slot = session.open()
-            session.reset(slot, seed)
-            text = session.solution(slot)
-            assert text
-            lines = [line for line in text.splitlines() if line.strip()]
-            scripts[seed] = lines if program.setting == "tool_use" else [box(line) for line in lines]
-        ends = play_together(session, scripts, program.manifest.max_turns or 0)
-    assert {seed for seed, (terminated, total) in ends.items() if not is_win(terminated, total)} == set()
-    assert all(total <= 1 + 1e-6 for _, total in ends.values())
+        played = play_scripts(session, solution_scripts(session, range(20)))
+    assert {seed: play for seed, play in played.items() if not play.won} == {}
+    assert all(play.total <= 1 + 1e-6 for play in played.values())
 
 
 @pytest.mark.parametrize("program", GAMES, ids=names(GAMES))
 def test_a_random_player_rarely_wins(program: Program) -> None:
-    commands = [box(command) for command in expand(program.manifest.commands, 4096)]
-    rng = np.random.default_rng(0)
+    commands = expand(program.manifest.commands, 4096)
     turns = program.manifest.max_turns or 0
-    scripts = {seed: [commands[i] for i in rng.integers(len(commands), size=turns)] for seed in range(100, 140)}
+    scripts = random_scripts(commands, range(100, 140), turns=turns, rng=np.random.default_rng(0))
     with Session(program) as session:
-        ends = play_together(session, scripts, turns)
-    assert sum(is_win(*end) for end in ends.values()) / len(ends) < 0.15
-    assert all(-1e-6 <= total <= 1 + 1e-6 for _, total in ends.values())
+        played = play_scripts(session, scripts)
+    assert all(play.fault == "" for play in played.values())
+    assert sum(play.won for play in played.values()) / len(played) < 0.15
+    assert all(-1e-6 <= play.total <= 1 + 1e-6 for play in played.values())
 
 
 def test_no_two_programs_share_a_skeleton() -> None:

@@ -18,7 +18,7 @@ def call(name, **arguments):
 
 
 def schema(name, *required, **optional):
-    properties = {key: {"type": "string"} for key in (*required, *optional)}
+    properties = {**{key: {"type": "string"} for key in required}, **{key: {} for key in optional}}
     parameters = {"type": "object", "properties": properties, "required": list(required)}
     return {"type": "function", "function": {"name": name, "description": "", "parameters": parameters}}
 
@@ -208,8 +208,15 @@ def test_a_type_error_inside_a_tool_is_not_mistaken_for_wrong_arguments(lights):
     with pytest.raises(AttributeError):
         lights.step(call("switch", room="hall"))
     lights._state["on"] = set()
+    lights._tools = {"switch": {"name": "switch"}}
     with pytest.raises(TypeError, match="unhashable"):
         lights.step(call("switch", room=["hall"]))
+
+
+def test_arguments_of_another_type_than_declared_are_refused(lights):
+    observation, reward, terminated, truncated, _ = lights.step(call("switch", room=["hall"]))
+    assert observation == "Error: wrong arguments for 'switch': room must be a string, got an array."
+    assert (reward, terminated, truncated) == (0.0, False, False)
 
 
 class ReleasedEnv(ToolUseBaseEnv):

@@ -24,7 +24,11 @@ MAX_COMMANDS = 512
 #: must announce nothing that the first half did not.
 _DISCOVERY_SEEDS = range(8)
 
-_REMEDY = "Pass the commands yourself: ActionMenu(env, commands=['...', '...'])"
+_REMEDY = "Pass the commands yourself: ActionMenu(env, commands=['...', '...']), or spade-gym train ... --command"
+
+_SHORTER = (
+    "Pass a shorter list: ActionMenu(env, commands=['...', '...']), or spade-gym train ... --command; or a higher limit"
+)
 
 
 class MenuError(SpadeError):
@@ -210,18 +214,12 @@ def _expand(templates: Sequence[str], limit: int, name: str) -> tuple[str, ...]:
     try:
         return expand(tuple(templates), limit)
     except ValueError as error:
-        raise MenuError(
-            f"the commands of {name} make no menu of at most {limit}: {error}. Pass a shorter list, "
-            "ActionMenu(env, commands=[...]), or a higher limit=..."
-        ) from error
+        raise MenuError(f"the commands of {name} make no menu of at most {limit}: {error}. {_SHORTER}") from error
 
 
 def _within(commands: tuple[str, ...], limit: int, name: str) -> tuple[str, ...]:
     if len(commands) > limit:
-        raise MenuError(
-            f"{name} has {len(commands)} commands, more than the {limit} of a menu. Pass a shorter list, "
-            "ActionMenu(env, commands=[...]), or a higher limit=..."
-        )
+        raise MenuError(f"{name} has {len(commands)} commands, more than the {limit} of a menu. {_SHORTER}")
     return commands
 
 

@@ -30,8 +30,8 @@ class HashedText:
     maps and tables can be told apart. CRC-32 sends each of these to one of ``num_features`` places, with a sign;
     the sums are clipped to [-1, 1], or scaled to length 1.
 
-    Defaults by experiment (PPO, 512 features): on a drawn 5 x 5 map wins rose from .08 with 1- and 2-grams to .31
-    with 4-grams and .70 with places; with 1- and 2-grams alone texts alias.
+    Defaults by experiment (PPO, 150,000 steps of a walk on a drawn 5 x 5 map): .20 of plays are won with 1- and
+    2-grams alone, which alias, .42 with 4-grams too, .78 with places.
 
     Args:
         num_features: Length of the vectors.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -66,9 +67,13 @@ class AgentSettings:
             num_envs: How many.
             env_kwargs: Arguments of ``gymnasium.make_vec``; absent: the saved ones.
             turn_limit_is_loss: See :class:`~spade_trainers.sb3.vec_env.ProgramVecEnv`.
+
+        Raises:
+            SpadeError: The environment runs another program than the agent was made for.
         """
         kwargs = dict(self.env_kwargs if env_kwargs is None else env_kwargs)
         envs = gym.make_vec(self.env_id, num_envs=num_envs, autoreset_mode="SameStep", **kwargs)
+        self._check_program(envs)
         return ProgramVecEnv(
             envs,
             self.menu,
@@ -77,6 +82,15 @@ class AgentSettings:
             keep_first=self.keep_first,
             turn_limit_is_loss=turn_limit_is_loss,
         )
+
+    def _check_program(self, envs: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        for program in getattr(envs, "programs", ()):
+            if self.digest and program.digest != self.digest:
+                envs.close()
+                raise SpadeError(
+                    f"this agent was made for the program {self.digest[:12]}, but {self.env_id} now runs "
+                    f"{program.digest[:12]}: train it again, or pass env_kwargs={{'program': <the old one>}}"
+                )
 
     def write(self, folder: Path) -> None:
         """Write the settings into a folder, as JSON."""
@@ -143,7 +157,7 @@ class Agent:
         Loading a Stable-Baselines3 model unpickles its file: load only what you trust.
 
         Raises:
-            SpadeError: The folder holds no agent, or its program was changed since.
+            SpadeError: The folder holds no agent, or its algorithm's package is not installed.
         """
         folder = Path(folder)
         settings = AgentSettings.read(folder)
@@ -157,8 +171,6 @@ def algorithm_class(name: str) -> Any:
     Raises:
         SpadeError: There is no such algorithm, or its package is not installed.
     """
-    import importlib
-
     if name not in ALGORITHMS:
         raise SpadeError(f"there is no algorithm {name!r}; the algorithms are {', '.join(ALGORITHMS)}")
     module, attribute = ALGORITHMS[name]

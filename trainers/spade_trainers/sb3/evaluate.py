@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ def evaluate(
 def _first_plays(choose: Choose, envs: ProgramVecEnv, seeds: Sequence[int]) -> list[_Play]:
     """Play until every environment has ended its first episode; what follows in the others does not count."""
     envs.use_seeds(seeds)
-    observations = envs.reset()
+    observations: Any = envs.reset()
     totals = np.zeros(len(seeds))
     plays: list[_Play | None] = [None] * len(seeds)
     while any(play is None for play in plays):
@@ -86,6 +86,6 @@ def uniform(rng: np.random.Generator) -> Choose:
     """Return a player that chooses uniformly among the available commands."""
 
     def choose(observations: npt.NDArray[np.float32], masks: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        return np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1)
+        return np.asarray(np.where(masks, rng.random(masks.shape), -1.0).argmax(axis=1), dtype=np.int64)
 
     return choose

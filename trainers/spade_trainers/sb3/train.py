@@ -5,25 +5,22 @@ Nothing of Stable-Baselines3 or torch is imported before :func:`train` is called
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import logging
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-import numpy as np
 
 from spade_gym.envs.wrappers import HashedText, menu_of
+from spade_gym.envs.wrappers.text_spaces import is_text
 from spade_gym.errors import SpadeError
-from spade_trainers.report import TrainReport, WinRate
+from spade_trainers.report import TrainReport
 
 if TYPE_CHECKING:
-    from spade_trainers.sb3.agent import Agent, AgentSettings
+    from spade_trainers.sb3.agent import AgentSettings
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +31,8 @@ def train(
     env_id: str,
     *,
     steps: int,
+    out: Path | str,
     seed: int = 0,
-    out: Path,
     algo: str = "ppo",
     num_envs: int = 64,
     eval_episodes: int = 100,
@@ -43,7 +40,7 @@ def train(
     history: int = 1,
     keep_first: bool = False,
     num_features: int = 512,
-    commands: tuple[str, ...] | None = None,
+    commands: Sequence[str] | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     hyperparameters: Mapping[str, Any] | None = None,
     progress: bool | None = None,
@@ -59,8 +56,8 @@ def train(
     Args:
         env_id: A Gymnasium id whose environment speaks text and has a finite menu of commands.
         steps: Environment steps, rounded up to whole rollouts.
-        seed: Seeds the model, the exploration and the training instances.
         out: Folder for the results; made if missing.
+        seed: Seeds the model, the exploration and the training instances.
         algo: ``ppo``, ``dqn``, or ``maskable_ppo`` (needs sb3-contrib).
         num_envs: Instances played at once.
         eval_episodes: Unseen instances, played before and after.
@@ -70,33 +67,62 @@ def train(
         num_features: Length of the vector of one observation.
         commands: Commands or templates; absent: the program's.
         env_kwargs: More arguments of ``gymnasium.make``, for example ``program`` with ``spade/Program-v0``.
-        hyperparameters: Overrides arguments of the algorithm's class.
+        hyperparameters: Arguments of the algorithm's class in place of the defaults.
         progress: Show a progress bar; absent: when standard error is a terminal.
-        notify: Gets one line of text on every stage.
+        notify: Gets one line of text on every stage; absent: it is logged.
 
     Raises:
         SpadeError: Stable-Baselines3 is missing, the environment has no finite menu, or every play is faulty.
         ValueError: A number is out of range.
     """
-    for key, value in (("steps", steps), ("num_envs", num_envs), ("eval_episodes", eval_episodes)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{key} must be a positive whole number, got {value!r}")
+    _check_counts(steps=steps, num_envs=num_envs, eval_episodes=eval_episodes)
     require_packages()
     from spade_trainers.sb3.agent import algorithm_class
+    from spade_trainers.sb3.learn import fresh_agent, learn, one_thread
+    from spade_trainers.sb3.measure import Measure
 
-    model_class = algorithm_class(algo)
+    algorithm_class(algo)
     say = notify or logger.info
     kwargs = dict(env_kwargs or {})
-    settings = _settings(
-        env_id, kwargs, algo, commands, history=history, keep_first=keep_first, num_features=num_features
+    features = HashedText(num_features).settings
+    settings = _look(
+        env_id, kwargs, commands, algorithm=algo, features=features, history=history, keep_first=keep_first
     )
+    say(f"{env_id}: {len(settings.commands)} commands: {_shortened(settings.commands)}")
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    with _one_thread():
-        run = _Run(settings, kwargs, seed=seed, eval_episodes=eval_episodes, greedy=greedy, say=say)
-        return run.train(
-            model_class, steps=steps, num_envs=num_envs, out=out, overrides=hyperparameters, progress=progress
-        )
+    logs = out / LOGS_FOLDER
+    logs.mkdir(parents=True, exist_ok=True)
+    measure = Measure(settings=settings, env_kwargs=kwargs, num_plays=eval_episodes, greedy=greedy)
+    with (
+        one_thread(),
+        fresh_agent(
+            settings, kwargs, steps=steps, seed=seed, num_envs=num_envs, logs=logs, overrides=hyperparameters or {}
+        ) as agent,
+    ):
+        random = measure.random(seed)
+        say(f"uniform random player: {random}")
+        before = measure.agent(agent)
+        say(f"before training: {before}")
+        learned = learn(agent, steps=steps, progress=progress)
+        model = agent.save(out)
+        after = measure.agent(agent)
+        say(f"after {learned.steps:,} steps of {algo} in {learned.seconds:.0f} s: {after}")
+    report = TrainReport(
+        env_id=env_id,
+        digest=settings.digest,
+        algorithm=algo,
+        seed=seed,
+        steps=learned.steps,
+        seconds=learned.seconds,
+        random=random,
+        before=before,
+        after=after,
+        faulty_training_plays=learned.faulty_plays,
+        model=model,
+        logs=logs,
+    )
+    (out / REPORT_FILE).write_text(json.dumps(report.as_json(), indent=2) + "\n", "utf-8")
+    return report
 
 
 def require_packages() -> None:
@@ -115,119 +141,14 @@ def require_packages() -> None:
             ) from error
 
 
-class _Run:
-    """One training run: what stays fixed from the first evaluation to the last."""
-
-    def __init__(
-        self,
-        settings: AgentSettings,
-        env_kwargs: dict[str, Any],
-        *,
-        seed: int,
-        eval_episodes: int,
-        greedy: bool,
-        say: Callable[[str], None],
-    ) -> None:
-        self.settings = settings
-        self.env_kwargs = env_kwargs
-        self.seed = seed
-        self.eval_episodes = eval_episodes
-        self.greedy = greedy
-        self.say = say
-
-    def train(
-        self,
-        model_class: Any,
-        *,
-        steps: int,
-        num_envs: int,
-        out: Path,
-        overrides: Mapping[str, Any] | None,
-        progress: bool | None,
-    ) -> TrainReport:
-        """Evaluate, train, save, evaluate."""
-        from stable_baselines3.common.vec_env import VecMonitor
-
-        from spade_trainers.sb3.agent import Agent
-        from spade_trainers.sb3.defaults import hyperparameters
-        from spade_trainers.sb3.faults import FaultCount
-
-        self.say(f"{len(self.settings.commands)} commands: {_shortened(self.settings.commands)}")
-        random = self._random_player()
-        self.say(f"uniform random player: {random}")
-        envs = self.settings.environments(num_envs, env_kwargs=self.env_kwargs, turn_limit_is_loss=True)
-        try:
-            envs.seed(_first_seed(self.seed, num_envs))
-            chosen = {**hyperparameters(self.settings.algorithm, steps=steps, num_envs=num_envs), **(overrides or {})}
-            logs = out / LOGS_FOLDER
-            model = model_class(
-                "MlpPolicy", VecMonitor(envs), seed=self.seed, device="cpu", tensorboard_log=str(logs), **chosen
-            )
-            agent = Agent(model, self.settings)
-            before = self._wins(agent)
-            self.say(f"before training: {before}")
-            faults = FaultCount()
-            bar = sys.stderr.isatty() if progress is None else progress
-            started = time.perf_counter()
-            model.learn(steps, callback=faults, progress_bar=bar, tb_log_name=self.settings.algorithm)
-            seconds = time.perf_counter() - started
-        finally:
-            envs.close()
-        path = agent.save(out)
-        after = self._wins(agent)
-        self.say(f"after {model.num_timesteps:,} steps in {seconds:.0f} s: {after}")
-        report = TrainReport(
-            env_id=self.settings.env_id,
-            digest=self.settings.digest,
-            algorithm=self.settings.algorithm,
-            seed=self.seed,
-            steps=model.num_timesteps,
-            seconds=seconds,
-            random=random,
-            before=before,
-            after=after,
-            faulty_training_plays=faults.count,
-            model=path,
-            logs=logs,
-        )
-        (out / REPORT_FILE).write_text(json.dumps(report.as_json(), indent=2) + "\n", "utf-8")
-        return report
-
-    def _random_player(self) -> WinRate:
-        from spade_trainers.sb3.evaluate import evaluate, uniform, unseen_seeds
-
-        rng = np.random.default_rng(self.seed)
-        wins, fault = evaluate(uniform(rng), self._open, unseen_seeds(self.eval_episodes))
-        if wins.plays == 0:
-            raise SpadeError(
-                f"{self.settings.env_id} fails in every play, so nothing can be learned from it; "
-                f"the first fault: {fault}"
-            )
-        return wins
-
-    def _wins(self, agent: Agent) -> WinRate:
-        from spade_trainers.sb3.evaluate import evaluate, unseen_seeds
-
-        def choose(observations: Any, masks: Any) -> Any:
-            return agent.choose(observations, masks, greedy=self.greedy)
-
-        return evaluate(choose, self._open, unseen_seeds(self.eval_episodes)).wins
-
-    def _open(self, num_envs: int) -> Any:
-        return self.settings.environments(num_envs, env_kwargs=self.env_kwargs)
+def _check_counts(**counts: int) -> None:
+    for key, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{key} must be a positive whole number, got {value!r}")
 
 
-def _settings(
-    env_id: str,
-    env_kwargs: dict[str, Any],
-    algo: str,
-    commands: tuple[str, ...] | None,
-    *,
-    history: int,
-    keep_first: bool,
-    num_features: int,
-) -> AgentSettings:
-    """Look at one environment and decide what the agent sees and does."""
+def _look(env_id: str, env_kwargs: Mapping[str, Any], commands: Sequence[str] | None, **settings: Any) -> AgentSettings:
+    """Look at one environment, and decide what the agent sees and does."""
     from spade_trainers.sb3.agent import AgentSettings, digest_in
 
     try:
@@ -235,45 +156,24 @@ def _settings(
     except gym.error.Error as error:
         raise SpadeError(f"no environment {env_id!r}: {error} (spade-gym list shows the bundled programs)") from error
     try:
+        for kind, space in (("observations", env.observation_space), ("actions", env.action_space)):
+            if not is_text(space):
+                raise SpadeError(
+                    f"{env_id} has the {kind} {space}, not texts: it is no program's environment. Train "
+                    "Stable-Baselines3 on it directly, or choose one of spade-gym list"
+                )
         menu = menu_of(env, commands)
         digest = digest_in(env)
     finally:
         env.close()
-    kept = {key: value for key, value in env_kwargs.items() if key != "program"}
-    if "program" in env_kwargs:
-        program = env_kwargs["program"]
-        kept["program"] = str(program) if isinstance(program, str | Path) else digest
+    saved = dict(env_kwargs)
+    if "program" in saved and not isinstance(saved["program"], str):
+        saved["program"] = str(saved["program"]) if isinstance(saved["program"], Path) else digest
     return AgentSettings(
-        env_id=env_id,
-        env_kwargs=kept,
-        digest=digest,
-        algorithm=algo,
-        commands=menu.commands,
-        boxed=menu.boxed,
-        features=HashedText(num_features).settings,
-        history=history,
-        keep_first=keep_first,
+        env_id=env_id, env_kwargs=saved, digest=digest, commands=menu.commands, boxed=menu.boxed, **settings
     )
 
 
-def _first_seed(seed: int, num_envs: int) -> int:
-    """Draw the first of ``num_envs`` consecutive seeds of training instances, all below 2**31."""
-    return int(np.random.default_rng([seed, 1]).integers(2**31 - num_envs))
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let torch use one thread: these networks are small, and waiting threads slow the environments down."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _shortened(commands: tuple[str, ...], limit: int = 8) -> str:
+def _shortened(commands: Sequence[str], limit: int = 8) -> str:
     shown = ", ".join(commands[:limit])
     return shown if len(commands) <= limit else f"{shown}, ... ({len(commands) - limit} more)"

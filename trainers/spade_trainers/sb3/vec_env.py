@@ -77,7 +77,8 @@ class ProgramVecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         if any(options != self._options[0] for options in self._options):
             raise ValueError("the environments of one batch take the same options; call set_options with one dict")
         seeds = None if all(seed is None for seed in self._seeds) else list(self._seeds)
-        texts, infos = self.envs.reset(seed=seeds, options=dict(self._options[0]) or None)
+        reset: Any = self.envs.reset  # Gymnasium's annotation knows no list of seeds
+        texts, infos = reset(seed=seeds, options=dict(self._options[0]) or None)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = _split(infos, self.num_envs)

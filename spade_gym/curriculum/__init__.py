@@ -1,0 +1,1 @@
+"""Curricula: which task to play next, from what was learned about all of them."""

@@ -1,0 +1,387 @@
+"""The curriculum: ``ask`` for a ticket, play it anywhere, ``tell`` how it went.
+
+It is composed of a memory, a scorer, a sampler, a generator, gates and a schedule; the known methods are presets of
+these (``presets.py``). It touches no environment and no trainer, and holds no clock: the same settings, seed and
+order of calls give the same tickets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from spade_gym.curriculum.gates import Gate
+from spade_gym.curriculum.generators import Generator, Mutator, Watcher
+from spade_gym.curriculum.memory import Memory, Record, Scorer
+from spade_gym.curriculum.samplers import Exp3, Sampler, Uniform
+from spade_gym.curriculum.schedules import Desk, Order, Schedule
+from spade_gym.curriculum.task import Arm, Outcome, Task, Ticket
+
+Receipt = Literal["counted", "excluded", "duplicate", "late", "unknown"]
+_SEEDS = 1 << 31
+_ATTEMPTS = 20
+
+
+class EmptyCurriculum(RuntimeError):
+    """There is nothing to hand out: no record, and no generator that gives a task."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    ticket: Ticket
+    due: set[int]
+    window: int
+    probability: float
+
+
+class Curriculum:
+    """Hands out tickets and learns from outcomes. Not thread-safe; ``service.py`` serves many processes.
+
+    Args:
+        memory: The records.
+        scorer: Gives a task's score from its plays.
+        schedule: The order of making, screening, replaying and mutating.
+        sampler: Says which record to replay.
+        generator: Makes tasks; ``None`` when all come by ``add``.
+        gates: Judge tasks before they enter.
+        seed: Seeds everything that is drawn.
+        return_range: Declared range of returns; an outcome outside it is an error.
+        grouped: Repeats of an order go into one ticket with several seeds (GRPO groups), rather than several tickets.
+        asks_per_window: Length of a scoring window, where the schedule has no rounds of its own.
+        max_pending: Tickets waiting for outcomes; the oldest are given up beyond that (lost actors).
+
+    Attributes:
+        process_id: The process that made it. Copies in others (fork, pickle) learn nothing of one another, and
+            environments refuse them.
+
+    Raises:
+        ValueError: A setting is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        memory: Memory,
+        scorer: Scorer,
+        schedule: Schedule,
+        sampler: Sampler | None = None,
+        generator: Generator | None = None,
+        gates: Sequence[Gate] = (),
+        seed: int = 0,
+        return_range: tuple[float, float] = (0.0, 1.0),
+        grouped: bool = False,
+        asks_per_window: int = 1000,
+        max_pending: int = 100_000,
+    ) -> None:
+        low, high = return_range
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(f"return_range must be a finite (low, high) with low < high, got {return_range!r}")
+        if asks_per_window < 1 or max_pending < 1:
+            raise ValueError("asks_per_window and max_pending must be at least 1")
+        self.memory = memory
+        self.scorer = scorer
+        self.schedule = schedule
+        self.sampler = sampler or Uniform()
+        self.generator = generator
+        self.gates = tuple(gates)
+        self.return_range = (float(low), float(high))
+        self.grouped = grouped
+        self.asks_per_window = asks_per_window
+        self.max_pending = max_pending
+        self.process_id = os.getpid()
+        self.num_asks = 0
+        self.receipts: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        self._mutator = generator if isinstance(generator, Mutator) else None
+        self._watchers = [part for part in (generator, sampler) if isinstance(part, Watcher)]
+        self._rng = np.random.default_rng(seed)
+        self._queue: deque[Ticket] = deque()
+        self._pending: dict[int, _Pending] = {}
+        self._next_ticket = 0
+        self._cumulative: np.ndarray[Any, Any] | None = None
+        self._drawn_slots = np.zeros(0, dtype=np.int64)
+        self._drawn_version = -1
+        self._probability = 0.0
+
+    # ---- the two calls
+
+    def ask(self, actor: str = "") -> Ticket:
+        """Return the next ticket.
+
+        Args:
+            actor: Who asks; only written into the ticket.
+
+        Raises:
+            EmptyCurriculum: Nothing can be handed out.
+        """
+        self.num_asks += 1
+        for _ in range(_ATTEMPTS):
+            if not self._queue:
+                self._refill()
+            while self._queue:
+                ticket = self._queue.popleft()
+                slot = self.memory.slot_of(ticket.task.id)
+                if slot is None and ticket.task.id:
+                    continue  # evicted since it was planned
+                if slot is not None:
+                    self.memory.asked(slot, now=self.num_asks)
+                return self._issue(ticket, actor)
+        raise EmptyCurriculum(
+            "the curriculum has nothing to hand out: its memory is empty, and its generator gave no new task in "
+            f"{_ATTEMPTS} attempts (refusals so far: {dict(self.refusals) or 'none'}); give it a generator or add tasks"
+        )
+
+    def tell(self, outcome: Outcome) -> Receipt:
+        """Learn how a play went.
+
+        Returns:
+            ``counted``; ``excluded`` (a fault or abort: it says nothing about the player); ``duplicate`` (told
+            before); ``late`` (its task has left the memory); ``unknown`` (no such ticket, or given up).
+
+        Raises:
+            ValueError: The outcome's total is outside the declared range.
+        """
+        low, high = self.return_range
+        if outcome.status == "ok" and not low - 1e-6 <= outcome.total <= high + 1e-6:
+            raise ValueError(
+                f"outcome of ticket {outcome.ticket}: total {outcome.total!r} is outside the declared return_range "
+                f"[{low:g}, {high:g}]; declare the family's range: Curriculum(..., return_range=(low, high))"
+            )
+        receipt = self._settle(outcome)
+        self.receipts[receipt] += 1
+        return receipt
+
+    def _settle(self, outcome: Outcome) -> Receipt:
+        pending = self._pending.get(outcome.ticket)
+        if pending is None:
+            return "duplicate" if 0 <= outcome.ticket < self._next_ticket else "unknown"
+        if outcome.seed not in pending.due:
+            return "duplicate" if outcome.seed in pending.ticket.seeds else "unknown"
+        pending.due.discard(outcome.seed)
+        if not pending.due:
+            del self._pending[outcome.ticket]
+        if outcome.status != "ok":
+            return "excluded"
+        for watcher in self._watchers:
+            watcher.observe(pending.ticket.task, outcome)
+        slot = self.memory.slot_of(pending.ticket.task.id)
+        if slot is None:
+            return "late"
+        self.memory.played(slot, outcome, pending.ticket.arm, window=pending.window)
+        if isinstance(self.sampler, Exp3):
+            self._reward(self.sampler, slot, pending.probability)
+        return "counted"
+
+    def _reward(self, sampler: Exp3, slot: int, probability: float) -> None:
+        returns = self.memory.record(slot).log.outcomes().returns
+        progress = abs(float(returns[-1] - returns[-2])) if len(returns) > 1 else 0.0
+        sampler.reward(self.memory.record(slot).task.id, progress, probability, len(self.memory))
+
+    # ---- filling
+
+    def add(self, task: Task) -> str | None:
+        """Put a task into the memory by hand.
+
+        Returns:
+            ``None``, or why it was refused.
+        """
+        reason = self._refusal(task)
+        if reason is None:
+            if self.memory.eviction == "lowest-score":
+                self.memory.rescore(self.scorer)  # who leaves must not depend on who looked at scores before
+            self.memory.add(task, now=self.num_asks)
+        else:
+            self.refusals[reason.split(" (")[0]] += 1
+        return reason
+
+    def _refusal(self, task: Task) -> str | None:
+        if task.id in self.memory:
+            return "exact duplicate"
+        return next((reason for gate in self.gates if (reason := gate.refuse(task, self.memory)) is not None), None)
+
+    def _refill(self) -> None:
+        desk = Desk(self.memory, self._rng, self._draw, self._mutator is not None)
+        if self.generator is None and not len(self.memory):
+            return
+        for order in self.schedule.plan(desk):
+            task = self._task_of(order)
+            if task is not None:
+                self._queue.extend(self._tickets(order, task))
+
+    def _task_of(self, order: Order) -> Task | None:
+        if order.source == "replay":
+            slot = self.memory.slot_of(order.task_id)
+            return None if slot is None else self.memory.record(slot).task
+        for _ in range(_ATTEMPTS):
+            task = self._made(order)
+            if task is None:
+                break
+            if self.add(task) is None:
+                return task
+            if order.source == "new" and task.id in self.memory:
+                return self._known(task)  # a finite family repeats itself: play the record it has
+        slot = self.memory.slot_of(self._draw()) if len(self.memory) else None
+        return None if slot is None else self.memory.record(slot).task
+
+    def _known(self, task: Task) -> Task:
+        slot = self.memory.slot_of(task.id)
+        assert slot is not None
+        return self.memory.record(slot).task
+
+    def _made(self, order: Order) -> Task | None:
+        if order.source == "mutate":
+            slot = self.memory.slot_of(order.task_id)
+            if slot is None or self._mutator is None:
+                return None
+            return self._mutator.mutate(self.memory.record(slot).task, self._rng)
+        return None if self.generator is None else self.generator.generate(self._rng)
+
+    def _tickets(self, order: Order, task: Task) -> list[Ticket]:
+        count = max(order.repeats, order.hint_repeats)
+        seeds = tuple(int(seed) for seed in self._rng.integers(_SEEDS, size=count))
+        tickets: list[Ticket] = []
+        plans: tuple[tuple[Arm, int, bool], ...] = (
+            (order.arm, order.repeats, order.train),
+            ("hint", order.hint_repeats, False),
+        )
+        for arm, repeats, train in plans:
+            groups = [seeds[:repeats]] if self.grouped else [(seed,) for seed in seeds[:repeats]]
+            tickets += [Ticket(0, task, group, arm, train) for group in groups if group]
+        return tickets
+
+    def _issue(self, planned: Ticket, actor: str) -> Ticket:
+        ticket = Ticket(self._next_ticket, planned.task, planned.seeds, planned.arm, planned.train, actor)
+        self._next_ticket += 1
+        window = getattr(self.schedule, "round", None)
+        if window is None:
+            window = self.num_asks // self.asks_per_window
+        self._pending[ticket.id] = _Pending(ticket, set(ticket.seeds), int(window), self._probability)
+        if len(self._pending) > self.max_pending:
+            del self._pending[next(iter(self._pending))]
+        return ticket
+
+    # ---- drawing
+
+    def _draw(self) -> str:
+        """Draw a record by the sampler; its probabilities are renewed when about 2 % of the records changed."""
+        size = len(self.memory)
+        stale = self.memory.version - self._drawn_version
+        if self._cumulative is None or stale >= max(1, size // 50) or self._drawn_version < 0:
+            self._renew()
+        for _ in range(_ATTEMPTS):
+            assert self._cumulative is not None
+            place = min(
+                int(self._cumulative.searchsorted(self._rng.random(), side="right")), len(self._drawn_slots) - 1
+            )
+            before = float(self._cumulative[place - 1]) if place else 0.0
+            self._probability = float(self._cumulative[place]) - before
+            task_id = self.memory.task_id(int(self._drawn_slots[place]))
+            if task_id is not None:
+                return task_id
+            self._renew()
+        raise EmptyCurriculum("no record could be drawn")
+
+    def _renew(self) -> None:
+        self.memory.rescore(self.scorer)
+        probabilities = self.sampler.probabilities(self.memory, now=self.num_asks)
+        self._cumulative = np.cumsum(probabilities / probabilities.sum())
+        self._drawn_slots = self.memory.slots()
+        self._drawn_version = self.memory.version
+
+    # ---- looking
+
+    @property
+    def num_pending(self) -> int:
+        """Tickets with outcomes due."""
+        return len(self._pending)
+
+    @property
+    def num_queued(self) -> int:
+        """Tickets planned and not handed out yet."""
+        return len(self._queue)
+
+    def is_pending(self, ticket: int) -> bool:
+        """Whether an outcome of a ticket is due."""
+        return ticket in self._pending
+
+    def pending_tickets(self) -> list[Ticket]:
+        """Tickets with outcomes due, oldest first."""
+        return [self._pending[number].ticket for number in sorted(self._pending)]
+
+    def ranked(self) -> list[tuple[Record, float | None]]:
+        """Records with their scores, best first; unknown scores (``None``) last."""
+        self.memory.rescore(self.scorer)
+        scores = self.memory.scores
+        order = np.argsort(-np.nan_to_num(scores, nan=-np.inf), kind="stable")
+        slots = self.memory.slots()
+        return [(self.memory.record(int(slots[i])), None if np.isnan(scores[i]) else float(scores[i])) for i in order]
+
+    # ---- saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as JSON values: a curriculum that loads it hands out the same tickets."""
+        return {
+            "format": 1,
+            "memory": self.memory.state_dict(),
+            "parts": {name: part.state_dict() for name, part in self._parts().items()},
+            "rng": self._rng.bit_generator.state,
+            "num_asks": self.num_asks,
+            "next_ticket": self._next_ticket,
+            "queue": [_ticket_json(ticket) for ticket in self._queue],
+            "pending": [
+                {**_ticket_json(p.ticket), "due": sorted(p.due), "window": p.window, "probability": p.probability}
+                for p in self._pending.values()
+            ],
+            "drawn": {
+                "cumulative": None if self._cumulative is None else self._cumulative.tolist(),
+                "slots": self._drawn_slots.tolist(), "version": self._drawn_version, "probability": self._probability,
+            },
+            "receipts": dict(self.receipts),
+            "refusals": dict(self.refusals),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state_dict`` was taken; the settings are not part of it and must be the same.
+
+        Raises:
+            ValueError: The state is of a newer format.
+        """
+        if state.get("format") != 1:
+            raise ValueError(f"this state has format {state.get('format')!r}; this version reads format 1")
+        self.memory.load_state_dict(state["memory"])
+        for name, part in self._parts().items():
+            part.load_state_dict(state["parts"][name])
+        self._rng.bit_generator.state = state["rng"]
+        self.num_asks, self._next_ticket = state["num_asks"], state["next_ticket"]
+        self._queue = deque(_ticket(data) for data in state["queue"])
+        self._pending = {
+            data["id"]: _Pending(_ticket(data), set(data["due"]), data["window"], data["probability"])
+            for data in state["pending"]
+        }
+        drawn = state["drawn"]
+        self._cumulative = None if drawn["cumulative"] is None else np.array(drawn["cumulative"])
+        self._drawn_slots, self._drawn_version = np.array(drawn["slots"], dtype=np.int64), drawn["version"]
+        self._probability = drawn["probability"]
+        self.receipts, self.refusals = Counter(state["receipts"]), Counter(state["refusals"])
+
+    def _parts(self) -> dict[str, Any]:
+        parts = {"schedule": self.schedule, "sampler": self.sampler, "generator": self.generator}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
+
+
+def _ticket_json(ticket: Ticket) -> dict[str, Any]:
+    return {
+        "id": ticket.id, "task": ticket.task.to_json(), "seeds": list(ticket.seeds), "arm": ticket.arm,
+        "train": ticket.train, "actor": ticket.actor,
+    }  # fmt: skip
+
+
+def _ticket(data: dict[str, Any]) -> Ticket:
+    return Ticket(
+        data["id"], Task.from_json(data["task"]), tuple(data["seeds"]), data["arm"], data["train"], data["actor"]
+    )

@@ -1,0 +1,321 @@
+"""The environment memory: records of tasks with what was played of them, and who has to leave when it is full.
+
+Numbers that samplers need for all records at once lie in arrays, by slot; a slot is used again after an eviction.
+Scores are computed when they are asked for, and only for records that were played since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spade_gym.curriculum.outcomes import Outcomes
+from spade_gym.curriculum.score import Score, Unknown
+from spade_gym.curriculum.task import Arm, Outcome, Task
+
+Eviction = Literal["oldest", "lowest-support", "lowest-score"]
+Scorer = Callable[[Outcomes], Score | Unknown]
+_COLUMNS = tuple(item.name for item in fields(Outcomes))
+_DTYPES = {"returns": np.float64, "wins": np.bool_, "hinted": np.bool_, "values": np.float64}
+
+
+class Log:
+    """The last plays of one task, as arrays that grow at the end and forget at the front.
+
+    Args:
+        size: How many plays are kept.
+    """
+
+    __slots__ = ("_columns", "_end", "_size", "num_plays")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._end = 0
+        self._columns = {name: np.zeros(min(16, 2 * size), dtype=_DTYPES.get(name, np.int64)) for name in _COLUMNS}
+        self.num_plays = 0
+
+    def append(self, *row: float) -> None:
+        """Add a play: one number for each column of ``Outcomes``, in its order."""
+        if self._end == len(self._columns["returns"]):
+            self._make_room()
+        for column, number in zip(self._columns.values(), row, strict=True):
+            column[self._end] = number
+        self._end += 1
+        self.num_plays += 1
+
+    def _make_room(self) -> None:
+        kept = min(self._size, self._end)
+        capacity = len(self._columns["returns"])
+        wanted = capacity if kept < self._end else min(2 * capacity, 2 * self._size)
+        for name, column in self._columns.items():
+            fresh = np.zeros(wanted, dtype=column.dtype)
+            fresh[:kept] = column[self._end - kept : self._end]
+            self._columns[name] = fresh
+        self._end = kept
+
+    def outcomes(self) -> Outcomes:
+        """The kept plays, oldest first; views, not copies."""
+        start = max(0, self._end - self._size)
+        return Outcomes(*(self._columns[name][start : self._end] for name in _COLUMNS))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        data = self.outcomes()
+        columns = {name: getattr(data, name).tolist() for name in _COLUMNS}
+        columns["values"] = [None if number != number else number for number in columns["values"]]
+        return {"num_plays": self.num_plays, **columns}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], size: int) -> Log:
+        """Read what ``state_dict`` gave."""
+        log = cls(size)
+        for row in zip(*(state[name] for name in _COLUMNS), strict=True):
+            log.append(*(np.nan if number is None else number for number in row))
+        log.num_plays = state["num_plays"]
+        return log
+
+
+class Record(NamedTuple):
+    """One task in the memory.
+
+    Attributes:
+        task: The task.
+        log: Its plays.
+        born: Number of the ask at which it came in.
+    """
+
+    task: Task
+    log: Log
+    born: int
+
+
+class Full(NamedTuple):
+    """What ``add`` did beside adding: the record that left, if any."""
+
+    slot: int
+    evicted: Record | None
+
+
+class Memory:
+    """Records by slot.
+
+    Args:
+        capacity: Most records at a time.
+        eviction: Who leaves a full memory: the ``oldest``, the one with the fewest plays (``lowest-support``), or
+            the one with the ``lowest-score`` (unknown counts lowest).
+        plays_kept: Plays kept of each record.
+
+    Raises:
+        ValueError: A capacity below 1, or an unknown eviction.
+    """
+
+    def __init__(self, capacity: int = 200, *, eviction: Eviction = "oldest", plays_kept: int = 128) -> None:
+        if capacity < 1 or plays_kept < 1:
+            raise ValueError(f"capacity and plays_kept must be at least 1, got {capacity} and {plays_kept}")
+        if eviction not in ("oldest", "lowest-support", "lowest-score"):
+            raise ValueError(f"eviction must be oldest, lowest-support or lowest-score, got {eviction!r}")
+        self.capacity = capacity
+        self.eviction = eviction
+        self.plays_kept = plays_kept
+        self._records: list[Record | None] = []
+        self._slot_of: dict[str, int] = {}
+        self._free: list[int] = []
+        self._dirty: set[int] = set()
+        size = min(capacity, 256)
+        self._scores = np.full(size, np.nan)
+        self._errors = np.full(size, np.nan)
+        self._support = np.zeros(size, dtype=np.int64)
+        self._born = np.zeros(size, dtype=np.int64)
+        self._asked = np.zeros(size, dtype=np.int64)
+        self._alive = np.zeros(size, dtype=np.bool_)
+        self._slots: npt.NDArray[np.int64] | None = None
+        self.version = 0
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __iter__(self) -> Iterator[Record]:
+        return (record for record in self._records if record is not None)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self._slot_of
+
+    def slot_of(self, task_id: str) -> int | None:
+        """Slot of a task, or ``None`` when it is not here (any more)."""
+        return self._slot_of.get(task_id)
+
+    def record(self, slot: int) -> Record:
+        """The record in a slot."""
+        record = self._records[slot]
+        if record is None:
+            raise KeyError(f"slot {slot} of the memory is empty")
+        return record
+
+    def task_id(self, slot: int) -> str | None:
+        """Id of the task in a slot; ``None`` when the slot is empty."""
+        record = self._records[slot]
+        return None if record is None else record.task.id
+
+    # ---- changing
+
+    def add(self, task: Task, *, now: int) -> Full:
+        """Take in a task; a full memory loses a record first.
+
+        Args:
+            task: A task that is not here yet.
+            now: Number of the present ask.
+
+        Raises:
+            ValueError: It is here already.
+        """
+        if task.id in self._slot_of:
+            raise ValueError(f"the task {task.id} is in the memory already")
+        evicted = self._evict() if len(self) >= self.capacity else None
+        slot = self._free.pop() if self._free else len(self._records)
+        record = Record(task, Log(self.plays_kept), now)
+        if slot == len(self._records):
+            self._records.append(record)
+            if slot >= len(self._alive):
+                self._grow()
+        else:
+            self._records[slot] = record
+        self._slot_of[task.id] = slot
+        self._scores[slot] = self._errors[slot] = np.nan
+        self._support[slot] = 0
+        self._born[slot] = self._asked[slot] = now
+        self._alive[slot] = True
+        self._changed(slot)
+        return Full(slot, evicted)
+
+    def _evict(self) -> Record:
+        slots = self.slots()
+        key = {
+            "oldest": self._born, "lowest-support": self._support, "lowest-score": np.nan_to_num(self._scores, nan=-np.inf)
+        }[self.eviction][slots]  # fmt: skip
+        order = np.lexsort((self._born[slots], key))
+        return self.remove(int(slots[order[0]]))
+
+    def remove(self, slot: int) -> Record:
+        """Take a record out."""
+        record = self.record(slot)
+        self._records[slot] = None
+        del self._slot_of[record.task.id]
+        self._alive[slot] = False
+        self._free.append(slot)
+        self._dirty.discard(slot)
+        self._slots = None
+        self.version += 1
+        return record
+
+    def _grow(self) -> None:
+        for name in ("_scores", "_errors", "_support", "_born", "_asked", "_alive"):
+            old = getattr(self, name)
+            fresh = np.zeros(min(self.capacity, 2 * len(old)), dtype=old.dtype)
+            fresh[: len(old)] = old
+            setattr(self, name, fresh)
+
+    def _changed(self, slot: int) -> None:
+        self._dirty.add(slot)
+        self._slots = None if self._slots is not None and not self._alive[slot] else self._slots
+        self.version += 1
+
+    def asked(self, slot: int, *, now: int) -> None:
+        """Note that a ticket for a record went out."""
+        self._asked[slot] = now
+
+    def played(self, slot: int, outcome: Outcome, arm: Arm, *, window: int) -> None:
+        """Write a valid outcome into a record."""
+        value = np.nan if outcome.value is None else outcome.value
+        self.record(slot).log.append(
+            outcome.total, outcome.won, arm == "hint", outcome.seed, window, outcome.length, value
+        )
+        self._support[slot] += 1
+        self._dirty.add(slot)
+        self.version += 1
+
+    # ---- looking
+
+    def slots(self) -> npt.NDArray[np.int64]:
+        """Slots in use, ascending, shape (m,)."""
+        if self._slots is None or len(self._slots) != len(self):
+            self._slots = np.flatnonzero(self._alive)
+        return self._slots
+
+    def rescore(self, scorer: Scorer) -> None:
+        """Bring scores up to date for records that changed since the last call."""
+        for slot in sorted(self._dirty):
+            result = scorer(self.record(slot).log.outcomes())
+            known = isinstance(result, Score)
+            self._scores[slot] = result.value if known else np.nan
+            error = result.standard_error if isinstance(result, Score) else None
+            self._errors[slot] = np.nan if error is None else error
+        self._dirty.clear()
+
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """Scores of ``slots()``, (m,), NaN where unknown; as of the last ``rescore``."""
+        return self._scores[self.slots()]
+
+    @property
+    def standard_errors(self) -> npt.NDArray[np.float64]:
+        """Standard errors of the scores, (m,), NaN where there is none."""
+        return self._errors[self.slots()]
+
+    @property
+    def support(self) -> npt.NDArray[np.int64]:
+        """Number of valid plays, (m,)."""
+        return self._support[self.slots()]
+
+    @property
+    def last_asked(self) -> npt.NDArray[np.int64]:
+        """Number of the ask at which each record was last handed out, (m,)."""
+        return self._asked[self.slots()]
+
+    # ---- saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as JSON values."""
+        return {
+            "free": list(self._free),
+            "version": self.version,
+            "dirty": sorted(self._dirty),
+            "records": [
+                None
+                if record is None
+                else {
+                    "task": record.task.to_json(), "log": record.log.state_dict(), "born": record.born,
+                    "asked": int(self._asked[slot]), "support": int(self._support[slot]),
+                    "score": _or_none(self._scores[slot]), "error": _or_none(self._errors[slot]),
+                }
+                for slot, record in enumerate(self._records)
+            ],
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become what ``state_dict`` described; the settings (capacity, eviction) stay."""
+        self.__init__(self.capacity, eviction=self.eviction, plays_kept=self.plays_kept)  # type: ignore[misc]
+        for slot, data in enumerate(state["records"]):
+            self._records.append(None)
+            if slot >= len(self._alive):
+                self._grow()
+            if data is None:
+                continue
+            task = Task.from_json(data["task"])
+            log = Log.from_state(data["log"], self.plays_kept)
+            self._records[slot] = Record(task, log, data["born"])
+            self._slot_of[task.id] = slot
+            self._alive[slot] = True
+            self._born[slot], self._asked[slot], self._support[slot] = data["born"], data["asked"], data["support"]
+            self._scores[slot] = np.nan if data["score"] is None else data["score"]
+            self._errors[slot] = np.nan if data["error"] is None else data["error"]
+        self._free = list(state["free"])
+        self._dirty = set(state["dirty"])
+        self.version = state["version"]
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

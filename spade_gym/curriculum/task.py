@@ -1,0 +1,123 @@
+"""The words of a curriculum: a task, a ticket to play it, and the outcome of a play."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from spade_gym.types import Status
+
+Kind = Literal["program", "make", "reset", "attribute"]
+Arm = Literal["plain", "hint"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to play: a program, or a member of a family of Gymnasium environments (a UED "level").
+
+    Attributes:
+        kind: How ``value`` is applied: ``program`` (``{"program": key}``), ``make`` (arguments of
+            ``gymnasium.make``), ``reset`` (options of ``reset``) or ``attribute`` (attributes to set).
+        value: JSON values.
+        skill: The skill it belongs to, or "".
+        parent: Id of the task that it was made from, or "".
+        mutation: How it differs from its parent, or "".
+        hint: Privileged advice, or "".
+    """
+
+    kind: Kind
+    value: Mapping[str, Any]
+    skill: str = ""
+    parent: str = ""
+    mutation: str = ""
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that nobody can apply."""
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"a task's kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that equal tasks share; skill, lineage and hint do not count.
+
+        Raises:
+            ValueError: The value is not JSON.
+        """
+        try:
+            text = json.dumps([self.kind, dict(self.value)], sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"a task's value must be JSON: {error}; got {dict(self.value)!r}") from error
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the task as JSON values."""
+        return {
+            "kind": self.kind, "value": dict(self.value), "skill": self.skill, "parent": self.parent,
+            "mutation": self.mutation, "hint": self.hint,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Task:
+        """Read what ``to_json`` gave."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A request to play a task.
+
+    Attributes:
+        id: Number of the ticket; every outcome names it.
+        task: What to play.
+        seeds: Instance seeds: one for a single episode, several for a group; one outcome is due for each.
+        arm: ``plain`` or ``hint``.
+        train: Whether to learn from the plays; otherwise they are only for scoring.
+        actor: Who asked.
+    """
+
+    id: int
+    task: Task
+    seeds: tuple[int, ...]
+    arm: Arm = "plain"
+    train: bool = True
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one play of a ticket went.
+
+    Attributes:
+        ticket: The ticket's number.
+        seed: Which of its seeds.
+        total: Return, within the family's declared range.
+        won: Whether the task was won.
+        length: Steps.
+        status: ``ok``; or ``aborted``, ``env_error``, ``timeout``: then the play counts for nothing.
+        policy_version: Of the player, where the trainer counts one.
+        value: What the trainer computed of the play (``value_scorers.py``), or ``None``.
+    """
+
+    ticket: int
+    seed: int
+    total: float = 0.0
+    won: bool = False
+    length: int = 0
+    status: Status = "ok"
+    policy_version: int = 0
+    value: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what would poison every statistic after it."""
+        if self.status not in STATUSES:
+            raise ValueError(f"an outcome's status must be one of {', '.join(STATUSES)}, got {self.status!r}")
+        for name, number in (("total", self.total), ("value", self.value)):
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"an outcome's {name} must be finite, got {number!r} for ticket {self.ticket}")

@@ -1,0 +1,1 @@
+"""A recorded reply of a model, for the demonstration and the examples."""

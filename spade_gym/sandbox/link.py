@@ -1,0 +1,276 @@
+"""The link to the one worker of a session: started when needed, asked, killed."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import asdict
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
+from spade_gym.programs.chance import may_draw_globally
+from spade_gym.programs.contract import required_imports
+from spade_gym.programs.program import Program
+from spade_gym.sandbox.adapt import ADAPTERS
+from spade_gym.sandbox.answers import Access, LoadReport
+from spade_gym.sandbox.base import Isolation, Limits, World
+from spade_gym.sandbox.channel import Channel, LocalChannel, WorkerChannel
+from spade_gym.sandbox.preload import kind_for
+from spade_gym.sandbox.wire import Rows, Value, is_plain
+from spade_gym.sandbox.zygotes import DeathWatch, WorkerProcess, resolve_level, zygote_pool
+
+_getpid = os.getpid
+_Word = Annotated[str, msgspec.Meta(max_length=1000)]
+
+
+class _Facts(msgspec.Struct):
+    """What ``Harness.load`` returns."""
+
+    class_name: _Word
+    has_solution: bool
+    max_turns: int | None
+    base: _Word
+
+
+class _Nature(NamedTuple):
+    kind: str
+    draws_globally: bool
+
+
+@functools.lru_cache(maxsize=512)
+def _nature(source: str) -> _Nature:
+    """What the source tells before it runs: which zygote it needs, and whether it uses the global generators."""
+    return _Nature(kind_for(required_imports(source)), may_draw_globally(source))
+
+
+_ACCESSES = list[tuple[str, str, int, int]]
+
+
+class Link:
+    """The worker of one program.
+
+    Args:
+        program: What to run.
+        isolation: The level asked for; ``None`` for the default.
+        limits: What the program may use.
+        world: Chance and time.
+        arguments: Keyword arguments of the program's constructor.
+
+    Attributes:
+        generation: How many workers there were.
+    """
+
+    def __init__(
+        self, program: Program, isolation: Isolation | None, limits: Limits, world: World, arguments: dict[str, Any]
+    ) -> None:
+        self._program = program
+        self._isolation = isolation
+        self._limits = limits
+        self._world = world
+        self._arguments = arguments
+        self._channel: Channel | None = None
+        self._prepared: WorkerProcess | None = None
+        self._owner = _getpid()
+        self._facts: _Facts | None = None
+        self._adapters: dict[str, None] = dict.fromkeys(program.manifest.adapters)
+        self._accesses_of_failed_load: list[Access] = []
+        self.generation = 0
+
+    @property
+    def level(self) -> Isolation:
+        """The isolation in use."""
+        return resolve_level(self._isolation)
+
+    @property
+    def report(self) -> LoadReport:
+        """What the program said when it was loaded last."""
+        assert self._facts is not None
+        facts = self._facts
+        return LoadReport(
+            class_name=facts.class_name,
+            adapters=tuple(self._adapters),
+            has_solution=facts.has_solution,
+            max_turns=facts.max_turns,
+            is_tool_use=facts.base == "tool_use",
+            base=facts.base,
+        )
+
+    def note(self, adapters: list[str]) -> None:
+        """Remember adapters that came into use; a forged name is none."""
+        self._adapters.update(dict.fromkeys(name for name in adapters if name in ADAPTERS))
+
+    # ---- starting and ending
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a worker of this process; a forked child of the trainer has none at first."""
+        return self._channel is not None and self._owner == _getpid()
+
+    def start(self) -> Channel:
+        """Return the channel to the worker; start one and load the program where there is none.
+
+        Raises:
+            ProgramFault: The program cannot be loaded.
+            SandboxError: No worker can be started.
+        """
+        if self._channel is not None and self._owner == _getpid():
+            return self._channel
+        if self._owner != _getpid():
+            self.close()  # which lets go of the parent's worker without killing it
+            self._owner = _getpid()
+        channel = self._new_channel()
+        try:
+            try:
+                self._load(channel)
+            except ProgramCrash as fault:
+                if fault.reason != "crash":
+                    raise
+                channel.close()  # perhaps not the program's doing: its zygote may have died
+                channel = self._new_channel()
+                self._load(channel)
+        except BaseException:
+            channel.close()
+            raise
+        self._channel = channel
+        self.generation += 1
+        return channel
+
+    def _load(self, channel: Channel) -> None:
+        manifest = self._program.manifest
+        source, limits = self._program.source, self._limits
+        try:
+            self._facts = self._put(
+                channel, _Facts, "load", source, manifest.class_name, self._arguments, asdict(self._world),
+                limits.text_chars, _nature(source).draws_globally,
+            )  # fmt: skip
+        except ProgramError:
+            if self._world.audit:  # what it tried while loading is worth knowing, though it failed
+                self._accesses_of_failed_load = _accesses(self._put(channel, _ACCESSES, "accesses"))
+            raise
+
+    def prepare(self) -> None:
+        """Have a locked-in worker ready, so that the first reset need not wait for one."""
+        if self._owner == _getpid() and self._channel is None and self._prepared is None:
+            self._prepared = self._fork() if self.level is not Isolation.L0 else None
+
+    def _new_channel(self) -> Channel:
+        if self.level is Isolation.L0:
+            if self._world.audit:
+                raise SandboxError("attempts can be recorded only in a worker of its own (L1 or stronger), not at L0")
+            return LocalChannel()
+        process, self._prepared = self._prepared or self._fork(), None
+        return WorkerChannel(process, self._limits.text_chars)
+
+    def _fork(self) -> WorkerProcess:
+        kind = _nature(self._program.source).kind
+        process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self._limits)
+        try:
+            process.await_ready()
+        except SandboxError:
+            process.kill()
+            raise
+        return process
+
+    def death_watch(self) -> DeathWatch:
+        """Watch for the death of the present worker.
+
+        Raises:
+            SandboxError: There is no worker process (L0), or this system has no process handles.
+        """
+        channel = self.start()
+        if not isinstance(channel, WorkerChannel):
+            raise SandboxError("at L0 there is no process to watch")
+        return channel.process.watch()
+
+    def kill(self) -> None:
+        """End the worker."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def close(self) -> None:
+        """End the worker, and one that was prepared."""
+        self.kill()
+        if self._prepared is not None:
+            self._prepared.kill()
+            self._prepared = None
+
+    # ---- questions
+
+    def ask(self, kind: Any, operation: str, *arguments: Any) -> Any:
+        """Ask the worker, starting one where needed.
+
+        Args:
+            kind: Type of the answer; a worker that answers otherwise is killed.
+            operation: Name of a method of ``Harness``.
+            arguments: Its arguments.
+
+        Raises:
+            ProgramError: The program raised.
+            ProgramFault: It did not answer, or not as an honest worker would; the worker is gone.
+        """
+        channel = self.start()
+        try:
+            return self._put(channel, kind, operation, *arguments)
+        except ProgramError:
+            raise
+        except ProgramFault:
+            self.kill()
+            raise
+
+    def _put(self, channel: Channel, kind: Any, operation: str, *arguments: Any) -> Any:
+        channel.send(operation, arguments, self._limits.load_seconds)
+        reply = channel.receive()
+        if not isinstance(reply, Value):
+            raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
+        self.note(reply.adapters)
+        if reply.failed:
+            raise error_of(str(reply.value))
+        try:
+            if not is_plain(reply.value):
+                raise msgspec.ValidationError("no plain data")
+            return msgspec.convert(reply.value, kind)
+        except msgspec.ValidationError as error:
+            raise ProgramCrash(f"the program's process forged an answer: {error}", reason="protocol") from None
+
+    def accesses(self) -> list[Access]:
+        """What the program's own code tried to reach so far, or while it failed to load."""
+        try:
+            self.start()
+        except ProgramError:
+            return self._accesses_of_failed_load
+        return _accesses(self.ask(_ACCESSES, "accesses"))
+
+
+def _accesses(rows: list[tuple[str, str, int, int]]) -> list[Access]:
+    return [Access(*row) for row in rows]
+
+
+def error_of(text: str) -> ProgramError:
+    """The fault for an error that a worker described."""
+    return ProgramError(text[:1000], reason="memory" if text.startswith("MemoryError") else "error")
+
+
+def rows_of(channel: Channel, num_left: int) -> Rows:
+    """Receive one frame of results.
+
+    Args:
+        channel: Where a request is under way.
+        num_left: How many results are still due.
+
+    Raises:
+        ProgramFault: The worker died, is late, or sent something that an honest one would not.
+    """
+    rows = channel.receive()
+    if not isinstance(rows, Rows):
+        raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
+    count = len(rows.flags)
+    if not 0 < count <= num_left or not count == len(rows.rewards) == len(rows.observations):
+        raise ProgramCrash("the program's process sent no, too many or uneven results", reason="protocol")
+    if rows.infos and not (min(rows.infos) >= 0 and max(rows.infos) < count and is_plain(list(rows.infos.values()))):
+        raise ProgramCrash("the program's process forged an info", reason="protocol")
+    if rows.last and count < num_left:
+        raise ProgramCrash("the program's process sent too few results", reason="protocol")
+    return rows
