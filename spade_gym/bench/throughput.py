@@ -103,9 +103,7 @@ def _steps(repetitions: int, level: Isolation) -> dict[str, float]:
     direct = _instance(_TRIVIAL)
     single = ProgramEnv(_program(_TRIVIAL), isolation=level, limits=_LIMITS)
     single.reset(seed=0)
-    vectors = {
-        n: ProgramVectorEnv(n, program=_program(_TRIVIAL), isolation=level, limits=_LIMITS) for n in (64, 256)
-    }
+    vectors = {n: ProgramVectorEnv(n, program=_program(_TRIVIAL), isolation=level, limits=_LIMITS) for n in (64, 256)}
     sync = gymnasium.vector.SyncVectorEnv([_DirectEnv] * 64)
     asynchronous = gymnasium.vector.AsyncVectorEnv([_DirectEnv] * 64, shared_memory=False)
     peers: dict[str, tuple[Any, int]] = {

@@ -206,8 +206,8 @@ class Client:
         )
         reason = f"no answer within {self.timeout_seconds:g} s" if isinstance(error, TimeoutError) else str(error)
         return ServiceError(
-            f"the curriculum's server at {self._place.shown} does not answer ({reason}). Does the process that holds it "
-            f"still run, and is its CurriculumServer open?{kept}"
+            f"the curriculum's server at {self._place.shown} does not answer ({reason}). Does the process that "
+            f"holds it still run, and is its CurriculumServer open?{kept}"
         )
 
 

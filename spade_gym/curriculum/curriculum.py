@@ -98,7 +98,8 @@ class Curriculum:
         self.receipts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self._mutator = generator if isinstance(generator, Mutator) else None
-        self._watchers = [part for part in (generator, sampler) if isinstance(part, Watcher)]
+        parts: tuple[object, ...] = (generator, sampler)
+        self._watchers = [part for part in parts if isinstance(part, Watcher)]
         self._rng = np.random.default_rng(seed)
         self._queue: deque[Ticket] = deque()
         self._pending: dict[int, _Pending] = {}

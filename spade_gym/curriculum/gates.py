@@ -88,7 +88,8 @@ def minhash(source: str, num_hashes: int = 128) -> npt.NDArray[np.uint64]:
     rng = np.random.default_rng(20260819)
     factors = rng.integers(1, 1 << 63, size=num_hashes, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     offsets = rng.integers(0, 1 << 63, size=num_hashes, dtype=np.uint64)
-    return (values[:, None] * factors[None, :] + offsets[None, :]).min(axis=0)
+    signature: npt.NDArray[np.uint64] = (values[:, None] * factors[None, :] + offsets[None, :]).min(axis=0)
+    return signature
 
 
 def normalised_tokens(source: str) -> list[str]:

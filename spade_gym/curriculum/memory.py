@@ -35,7 +35,9 @@ class Log:
     def __init__(self, size: int) -> None:
         self._size = size
         self._end = 0
-        self._columns = {name: np.zeros(min(16, 2 * size), dtype=_DTYPES.get(name, np.int64)) for name in _COLUMNS}
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(min(16, 2 * size), dtype=_DTYPES.get(name, np.int64)) for name in _COLUMNS
+        }
         self.num_plays = 0
 
     def append(self, *row: float) -> None:
@@ -193,9 +195,8 @@ class Memory:
 
     def _evict(self) -> Record:
         slots = self.slots()
-        key = {
-            "oldest": self._born, "lowest-support": self._support, "lowest-score": np.nan_to_num(self._scores, nan=-np.inf)
-        }[self.eviction][slots]  # fmt: skip
+        lowest = np.nan_to_num(self._scores, nan=-np.inf)
+        key = {"oldest": self._born, "lowest-support": self._support, "lowest-score": lowest}[self.eviction][slots]
         order = np.lexsort((self._born[slots], key))
         return self.remove(int(slots[order[0]]))
 
@@ -249,9 +250,8 @@ class Memory:
         """Bring scores up to date for records that changed since the last call."""
         for slot in sorted(self._dirty):
             result = scorer(self.record(slot).log.outcomes())
-            known = isinstance(result, Score)
-            self._scores[slot] = result.value if known else np.nan
-            error = result.standard_error if isinstance(result, Score) else None
+            value, error = (result.value, result.standard_error) if isinstance(result, Score) else (np.nan, None)
+            self._scores[slot] = value
             self._errors[slot] = np.nan if error is None else error
         self._dirty.clear()
 

@@ -15,8 +15,9 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The valid plays of one task, oldest first. Plays that ended as ``env_error``, ``timeout`` or ``aborted``
-    are not here: they say nothing about the player.
+    """The valid plays of one task, oldest first.
+
+    Plays that ended as ``env_error``, ``timeout`` or ``aborted`` are not here: they say nothing about the player.
 
     Attributes:
         returns: (n,) return of each play, in the task family's declared range.

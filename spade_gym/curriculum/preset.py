@@ -85,7 +85,13 @@ def make(
         ValueError: An option is out of range, or the preset needs another generator.
     """
     return compose(
-        table(name), generator=generator, gates=gates, seed=seed, return_range=return_range, grouped=grouped, **overrides
+        table(name),
+        generator=generator,
+        gates=gates,
+        seed=seed,
+        return_range=return_range,
+        grouped=grouped,
+        **overrides,
     )
 
 

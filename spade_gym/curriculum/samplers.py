@@ -156,7 +156,8 @@ class Exp3:
         """Return the softmax of the weights with ε of uniform exploration."""
         weights = np.array([self._weights.get(memory.record(int(slot)).task.id, 0.0) for slot in memory.slots()])
         soft = np.exp(weights - weights.max())
-        return (1 - self.exploration) * soft / soft.sum() + self.exploration / len(soft)
+        shares: _Floats = (1 - self.exploration) * soft / soft.sum() + self.exploration / len(soft)
+        return shares
 
     def reward(self, task_id: str, progress: float, probability: float, num_tasks: int) -> None:
         """Learn from one play.

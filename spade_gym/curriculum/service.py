@@ -12,8 +12,8 @@ import hmac
 import logging
 import os
 import selectors
+import shutil
 import socket
-import tempfile
 import threading
 import time
 import weakref
@@ -27,8 +27,9 @@ import msgspec
 
 from spade_gym.curriculum import service_frames as frames
 from spade_gym.curriculum.client import Client, ServiceError
-from spade_gym.curriculum.curriculum import EmptyCurriculum, Receipt
+from spade_gym.curriculum.curriculum import Receipt
 from spade_gym.curriculum.service_address import Address, fresh, listen
+from spade_gym.curriculum.service_desk import Desk, Holder
 from spade_gym.curriculum.task import Outcome, Ticket
 
 __all__ = ["AsksAndTells", "Client", "Cost", "CurriculumServer", "ServiceError"]
@@ -67,16 +68,16 @@ class Cost(NamedTuple):
     cpu_seconds: float
 
 
-class _Actor:
-    """One connection, with the tickets that it asked for and has not told of: due seeds by ticket."""
+class _Actor(Holder):
+    """One connection."""
 
     def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
         self.connection = connection
         self.incoming = bytearray()
         self.outgoing = bytearray()
         self.welcome = False
         self.ended = False
-        self.due: dict[int, set[int]] = {}
 
 
 class CurriculumServer:
@@ -98,18 +99,17 @@ class CurriculumServer:
 
     def __init__(self, curriculum: Any, *, address: str | None = None) -> None:
         self._curriculum = curriculum
+        self._desk = Desk(curriculum)
         self._process_id = os.getpid()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        if address is None and hasattr(socket, "AF_UNIX"):
-            self._folder = tempfile.TemporaryDirectory(prefix="spade-")
-        wanted = fresh(self._folder) if address is None else Address.parse(address)
+        wanted = fresh() if address is None else Address.parse(address)
+        self._made_folder = address is None and bool(wanted.path)
+        if self._made_folder:
+            weakref.finalize(self, _remove, Path(wanted.path).parent, self._process_id)
         self._listener, self._address = listen(wanted)
         self._listener.setblocking(False)
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._lock = threading.RLock()
         self._actors: dict[socket.socket, _Actor] = {}
-        self._holders: dict[int, _Actor] = {}
-        self._num_asks = self._num_outcomes = 0
         self._cpu_seconds = 0.0
         self._stopping = False
         self._closed = False
@@ -137,7 +137,7 @@ class CurriculumServer:
     def tell(self, outcome: Outcome) -> Receipt:
         """Learn how a play in this process went."""
         with self.locked() as curriculum:
-            self._told(outcome)
+            self._desk.told(outcome)
             receipt: Receipt = curriculum.tell(outcome)
             return receipt
 
@@ -167,7 +167,7 @@ class CurriculumServer:
     @property
     def cost(self) -> Cost:
         """What serving has cost so far."""
-        return Cost(self._num_asks, self._num_outcomes, self._cpu_seconds)
+        return Cost(self._desk.num_asks, self._desk.num_outcomes, self._cpu_seconds)
 
     def close(self) -> None:
         """Stop serving; harmless when repeated. Tickets that are out stay pending.
@@ -183,8 +183,8 @@ class CurriculumServer:
         if self._address.path:
             with contextlib.suppress(OSError):
                 Path(self._address.path).unlink()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._made_folder:
+            _remove(Path(self._address.path).parent, self._process_id)
         if self._failure is not None:
             raise ServiceError(f"the curriculum's server had stopped: {self._failure}") from self._failure
 
@@ -205,10 +205,9 @@ class CurriculumServer:
         try:
             while not self._stopping:
                 events = self._selector.select()
-                started = time.thread_time()
                 with self._lock:
                     self._round([(key.fileobj, mask) for key, mask in events])
-                self._cpu_seconds += time.thread_time() - started
+                self._cpu_seconds = time.thread_time()
         except BaseException as error:
             logger.exception("the curriculum's server stopped")
             self._failure = error
@@ -289,9 +288,9 @@ class CurriculumServer:
         elif not actor.welcome:
             self._refuse(actor, "the first frame must be a hello with the server's token")
         elif isinstance(request, frames.Ask):
-            actor.outgoing += self._hand_out(actor, request.actor)
+            actor.outgoing += self._desk.hand_out(actor, request.actor)
         else:
-            actor.outgoing += frames.frame(self._take(request))
+            actor.outgoing += self._desk.take(request)
 
     def _greet(self, actor: _Actor, hello: frames.Hello) -> None:
         if hello.version != frames.PROTOCOL_VERSION:
@@ -306,55 +305,6 @@ class CurriculumServer:
         logger.warning("a client was refused: %s", message)
         actor.outgoing += frames.frame(frames.Failed("protocol", message))
         actor.ended = True
-
-    def _hand_out(self, actor: _Actor, name: str) -> bytes:
-        self._num_asks += 1
-        try:
-            ticket = self._curriculum.ask(name)
-        except EmptyCurriculum as error:
-            return frames.frame(frames.Failed("empty", str(error)))
-        except Exception as error:  # a third party's generator or scorer; told to whom it concerns
-            logger.exception("ask failed")
-            return frames.frame(frames.Failed("failed", f"ask failed: {type(error).__name__}: {error}"))
-        self._forget(ticket.id)
-        actor.due[ticket.id] = set(ticket.seeds)
-        self._holders[ticket.id] = actor
-        try:
-            return frames.frame(frames.pack_ticket(ticket))
-        except (TypeError, OverflowError) as error:
-            self._give_up(actor)
-            return frames.frame(frames.Failed("failed", f"the task {ticket.task.id} cannot be sent: {error}"))
-
-    def _take(self, request: frames.Tell) -> frames.Received | frames.Failed:
-        receipts: list[str] = []
-        errors: dict[int, str] = {}
-        for position, fields in enumerate(request.outcomes):
-            self._num_outcomes += 1
-            try:
-                outcome = Outcome(*fields)
-                receipts.append(self._curriculum.tell(outcome))
-            except ValueError as error:
-                receipts.append("")
-                errors[position] = str(error)
-            except Exception as error:  # a third party's part, or the disk
-                logger.exception("tell failed")
-                return frames.Failed("failed", f"tell failed: {type(error).__name__}: {error}")
-            else:
-                self._told(outcome)
-        return frames.Received(receipts, errors)
-
-    def _told(self, outcome: Outcome) -> None:
-        holder = self._holders.get(outcome.ticket)
-        if holder is not None:
-            due = holder.due[outcome.ticket]
-            due.discard(outcome.seed)
-            if not due:
-                self._forget(outcome.ticket)
-
-    def _forget(self, ticket: int) -> None:
-        holder = self._holders.pop(ticket, None)
-        if holder is not None:
-            del holder.due[ticket]
 
     def _send(self, actor: _Actor) -> None:
         if actor.outgoing:
@@ -379,13 +329,7 @@ class CurriculumServer:
         self._selector.unregister(actor.connection)
         del self._actors[actor.connection]
         actor.connection.close()
-        self._give_up(actor)
-
-    def _give_up(self, actor: _Actor) -> None:
-        for ticket, seeds in list(actor.due.items()):
-            for seed in sorted(seeds):
-                self._curriculum.tell(Outcome(ticket, seed, status="aborted"))
-            self._forget(ticket)
+        self._desk.give_up(actor)
 
     def _hang_up(self) -> None:
         with self._lock:
@@ -399,6 +343,12 @@ class CurriculumServer:
         for connection in [*self._actors, self._listener, self._wake_reader, self._wake_writer]:
             connection.close()
         self._actors.clear()
+
+
+def _remove(folder: Path, process_id: int) -> None:
+    """Remove the socket's folder, unless this is a fork of the process that made it."""
+    if os.getpid() == process_id:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Abandon:

@@ -78,10 +78,13 @@ class Address(NamedTuple):
         return connection
 
 
-def fresh(folder: tempfile.TemporaryDirectory[str] | None) -> Address:
-    """Return an address for a new server: a Unix socket in a folder of its own, else loopback."""
-    if folder is not None and len(folder.name.encode()) < _UNIX_PATH_BYTES:
-        return Address(f"{folder.name}/socket")
+def fresh() -> Address:
+    """Return an address for a new server: a Unix socket in a private folder that is made for it, else loopback."""
+    if hasattr(socket, "AF_UNIX"):
+        folder = tempfile.mkdtemp(prefix="spade-")
+        if len(folder.encode()) < _UNIX_PATH_BYTES:
+            return Address(f"{folder}/socket")
+        Path(folder).rmdir()
     return Address("", 0, secrets.token_hex(16))
 
 

@@ -24,7 +24,9 @@ from typing import Any, Literal, get_args
 
 from spade_gym.curriculum.journal import Added, Asked, Entry, Snapshot, Told, outcome_row, task_row, ticket_row, told
 from spade_gym.curriculum.task import Task, Ticket
-from spade_gym.errors import SpadeError
+from spade_gym.curriculum.writer_lock import StoreError, take_lock
+
+__all__ = ["Store", "StoreError"]
 
 FILE_NAME = "run.db"
 SCHEMA_VERSION = 1
@@ -50,10 +52,6 @@ CREATE TABLE outcomes (
 CREATE TABLE additions (n INTEGER PRIMARY KEY, task TEXT NOT NULL, reason TEXT);
 CREATE TABLE snapshots (n INTEGER PRIMARY KEY, settings TEXT NOT NULL, state BLOB NOT NULL);
 """
-
-
-class StoreError(SpadeError):
-    """A database that is damaged, of another kind, of a newer version, or in use; it was left as it is."""
 
 
 class Store:
@@ -84,7 +82,7 @@ class Store:
             self._make_folder()
         _check_header(self.path)
         if not read_only:
-            self._lock = _take_lock(self.path)
+            self._lock = take_lock(self.path)
         try:
             self._database = self._connect()
         except StoreError:
@@ -300,23 +298,3 @@ def _damaged(path: Path, problem: str) -> str:
         f"{path} is damaged: {problem}. It was left as it is: restore it from a copy (with {path.name}-wal, if there "
         "is one), or start a new run in another folder"
     )
-
-
-def _take_lock(path: Path) -> sqlite3.Connection:
-    """Lock a file beside the database for as long as the connection lives.
-
-    SQLite's own locks work on every system, between connections of one process too, end with the process, and are
-    not inherited by a fork.
-    """
-    lock = sqlite3.connect(f"{path}.lock", isolation_level=None, timeout=0.0, check_same_thread=False)
-    try:
-        lock.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        lock.close()
-        if error.sqlite_errorname != "SQLITE_BUSY":
-            raise StoreError(f"{path}.lock cannot be made: {error}") from error
-        raise StoreError(
-            f"{path} is in use: another process (or another Store in this one) writes to it. End that run first, or "
-            "look at it with Store(..., read_only=True)"
-        ) from error
-    return lock

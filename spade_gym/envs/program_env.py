@@ -267,9 +267,7 @@ class ProgramEnv(gymnasium.Env[str, str]):
         if self._instance_seed is None:
             raise ResetNeeded("call reset() before snapshot()")
         saved = self._open().snapshot(self._slot)
-        return SavePoint(
-            self.program.digest, saved, self._turns, self._total, self._ended, self._observation
-        )
+        return SavePoint(self.program.digest, saved, self._turns, self._total, self._ended, self._observation)
 
     def restore(self, point: SavePoint) -> None:
         """Go back to a save point, of this environment or of another one with the same program.

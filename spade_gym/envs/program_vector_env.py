@@ -258,13 +258,17 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
                     "reset(options={'reset_mask': …}) before step()"
                 )
             resetting = [int(index) for index in np.flatnonzero(self._ended)]
-        infos: dict[str, Any] = {}
-        rewards, terminated, truncated, infos = self._play(actions, resetting, infos)
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            if self._ended.any():
-                infos = self._restart_ended(infos)
-        elif resetting:
-            infos = self._autoreset(resetting, infos)
+        rewards, flags, faults, given = self._play(actions, resetting)
+        terminated, truncated, infos = self._settle(rewards, flags, resetting, faults)
+        restarting: list[int] = []
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+            restarting = [int(index) for index in np.flatnonzero(self._ended)]
+            infos = self._with_finals(infos, restarting, given)
+        for index, info in given.items():
+            if index not in restarting:
+                infos = self._add_info(infos, info, index)
+        if restarting or resetting:
+            infos = self._autoreset(restarting or resetting, infos)
         return tuple(self._observations), rewards, terminated, truncated, infos
 
     def _check(self, actions: Sequence[object]) -> None:
@@ -277,9 +281,13 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             check_actions(actions, self.limits.action_chars)
 
     def _play(
-        self, actions: Sequence[str], skipped: list[int], infos: dict[str, Any]
-    ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
-        """Step every environment that is not to be reset instead."""
+        self, actions: Sequence[str], skipped: list[int]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], dict[int, str], dict[int, dict[str, Any]]]:
+        """Step every environment that is not to be reset instead.
+
+        Returns:
+            Rewards, flags; faults, and infos that the programs gave, by place.
+        """
         faults = dict(self._reset_faults)
         if not skipped and not faults:
             places: Sequence[int] = range(self.num_envs)
@@ -299,11 +307,10 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             faults[places[position]] = episode.describe_fault(fault)
         for index in faults:
             self._observations[index] = episode.FAULT_NOTICE
-        for position, given in batch.infos.items():
-            info: dict[str, Any] = {}
-            episode.add_program_info(info, given)
-            infos = self._add_info(infos, info, places[position])
-        return self._settle(rewards, flags, skipped, faults, infos)
+        given: dict[int, dict[str, Any]] = {}
+        for position, program_info in batch.infos.items():
+            episode.add_program_info(given.setdefault(places[position], {}), program_info)
+        return rewards, flags, faults, given
 
     def _settle(
         self,
@@ -311,9 +318,8 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         flags: npt.NDArray[np.int64],
         skipped: list[int],
         faults: dict[int, str],
-        infos: dict[str, Any],
-    ) -> tuple[npt.NDArray[np.float64], _Flags, _Flags, dict[str, Any]]:
-        """Apply the turn limit and the reward rule; find the winners."""
+    ) -> tuple[_Flags, _Flags, dict[str, Any]]:
+        """Apply the turn limit and (in place) the reward rule; find the winners."""
         terminated, truncated = (flags & TERMINATED).astype(np.bool_), (flags & TRUNCATED).astype(np.bool_)
         if self._any_last_only:
             rewards[self._last_only & ~terminated] = 0.0
@@ -328,9 +334,11 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             truncated[skipped] = stepped[skipped] = False
             fault_texts[skipped] = None
         self._ended = terminated | truncated
-        infos["is_success"], infos["_is_success"] = terminated & (self._totals >= WIN_THRESHOLD), stepped
-        infos["fault"], infos["_fault"] = fault_texts, stepped.copy()
-        return rewards, terminated, truncated, infos
+        infos: dict[str, Any] = {
+            "is_success": terminated & (self._totals >= WIN_THRESHOLD), "_is_success": stepped,
+            "fault": fault_texts, "_fault": stepped.copy(),
+        }  # fmt: skip
+        return terminated, truncated, infos
 
     def _exchange(self, operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
         """Send every worker its share, then collect: workers run side by side. Results in the order of ``places``."""
@@ -347,18 +355,16 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             return batches[0]
         return _interleave(chosen, shares, batches)
 
-    def _restart_ended(self, infos: dict[str, Any]) -> dict[str, Any]:
-        """Reset finished environments within the step that finished them, keeping their last results in infos."""
-        ended = [int(index) for index in np.flatnonzero(self._ended)]
+    def _with_finals(
+        self, infos: dict[str, Any], ended: list[int], given: Mapping[int, dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Keep the last observations and infos of environments that are about to be reset."""
         for index in ended:
             final = {
-                key: infos[key][index]
-                for key in infos
-                if not key.startswith("_") and f"_{key}" in infos and infos[f"_{key}"][index] and key != "program_info"
-            }
-            final["is_success"] = bool(final["is_success"])
+                "is_success": bool(infos["is_success"][index]), "fault": infos["fault"][index], **given.get(index, {})
+            }  # fmt: skip
             infos = self._add_info(infos, {"final_obs": self._observations[index], "final_info": final}, index)
-        return self._autoreset(ended, infos)
+        return infos
 
     def _autoreset(self, indices: list[int], infos: dict[str, Any]) -> dict[str, Any]:
         batch = self._reset(indices, [None] * len(indices))

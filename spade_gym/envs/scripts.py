@@ -10,7 +10,6 @@ import numpy as np
 from spade_gym.envs.episode import describe_fault, is_win
 from spade_gym.errors import ProgramFault
 from spade_gym.programs.boxed import box
-from spade_gym.programs.program import Program
 from spade_gym.sandbox.session import Session
 
 

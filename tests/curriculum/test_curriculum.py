@@ -157,9 +157,7 @@ def test_rounds_play_both_arms_on_the_same_seeds() -> None:
 
 
 def test_a_failed_regeneration_keeps_the_old_pool() -> None:
-    curriculum = make(
-        Rounds(num_tasks=2, plays=1, hint_plays=0, every=1), generator=Listed(numbered(2), repeat=False)
-    )
+    curriculum = make(Rounds(num_tasks=2, plays=1, hint_plays=0, every=1), generator=Listed(numbered(2), repeat=False))
     first = {curriculum.ask().task.id for _ in range(2)}
     assert {curriculum.ask().task.id for _ in range(6)} == first
 

@@ -9,7 +9,8 @@ from spade_gym.curriculum.scorers import BUILT_IN
 from spade_gym.curriculum.task import Outcome
 
 EXPECTED = {
-    "uniform", "plr", "robust-plr", "accel", "sfl", "alp", "exp3", "rlve-window", "spade", "spade-lp", "spade-solve-rate"
+    "uniform", "plr", "robust-plr", "accel", "sfl", "alp", "exp3", "rlve-window", "spade", "spade-lp",
+    "spade-solve-rate",
 }  # fmt: skip
 
 

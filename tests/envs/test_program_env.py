@@ -292,7 +292,9 @@ def test_commands_come_from_the_manifest_or_the_first_observation() -> None:
     declared = spade_gym.ProgramEnv(make_program(commands=("go {north|south}", "take {1..2}")))
     assert declared.commands == ("go north", "go south", "take 1", "take 2")
     announcing = spade_gym.ProgramEnv(
-        make_program(COUNTER.replace('f"seed {seed} draw', r'f"Say \\boxed{{red}} or \\boxed{{blue}}. seed {seed} draw'))
+        make_program(
+            COUNTER.replace('f"seed {seed} draw', r'f"Say \\boxed{{red}} or \\boxed{{blue}}. seed {seed} draw')
+        )
     )
     announcing.reset(seed=1)
     assert set(announcing.commands) == {"red", "blue"}

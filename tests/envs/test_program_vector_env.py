@@ -17,6 +17,9 @@ OTHER = make_program(COUNTER.replace("You win.", "The other program says: you wi
 SCRIPT = ["a", "info", "win", "b", "lose", "c", "d", "e", "f", "g", "h", "i"]
 
 
+MORE_KEYS = ("final_info", "_final_info", "program_info", "_program_info", "commands", "_commands")
+
+
 def actions_at(turn: int, num_envs: int) -> list[str]:
     """Different scripts side by side, so that episodes end at different times."""
     return [SCRIPT[(turn + 3 * index) % len(SCRIPT)] for index in range(num_envs)]
@@ -35,16 +38,23 @@ def equal(left: object, right: object) -> bool:
 def test_batched_play_is_exactly_single_play(mode: AutoresetMode, programs: list[Program]) -> None:
     n = 6
     batched = spade_gym.ProgramVectorEnv(n, program=programs, autoreset_mode=mode)
-    singles = [
-        lambda index=index: spade_gym.ProgramEnv(programs[index % len(programs)]) for index in range(n)
-    ]
+    singles = [lambda index=index: spade_gym.ProgramEnv(programs[index % len(programs)]) for index in range(n)]
     reference = SyncVectorEnv(singles, autoreset_mode=mode)
     assert equal(batched.reset(seed=11)[0], reference.reset(seed=11)[0])
     for turn in range(30):
         got = batched.step(actions_at(turn, n))
         expected = reference.step(tuple(actions_at(turn, n)))
         assert all(equal(a, b) for a, b in zip(got[:4], expected[:4], strict=True)), turn
-        for key in ("is_success", "fault", "final_obs", "instance_seed", "digest", "_final_obs", "_is_success"):
+        for key in (
+            "is_success",
+            "fault",
+            "final_obs",
+            "instance_seed",
+            "digest",
+            "_final_obs",
+            "_is_success",
+            *MORE_KEYS,
+        ):
             assert equal(got[4].get(key), expected[4].get(key)), (turn, key)
     batched.close()
     reference.close()
@@ -114,7 +124,9 @@ def test_one_failing_instance_costs_its_siblings_nothing(action: str, reason: st
 
 
 def test_a_program_that_fails_in_an_automatic_reset_does_not_end_the_run() -> None:
-    source = COUNTER.replace("self.turn = 0", "self.turn = 0\n        if seed % 2:\n            raise ValueError('odd')")
+    source = COUNTER.replace(
+        "self.turn = 0", "self.turn = 0\n        if seed % 2:\n            raise ValueError('odd')"
+    )
     vector = spade_gym.ProgramVectorEnv(2, program=make_program(source), autoreset_mode="SameStep")
     vector.reset(seed=[2, 4])
     faults = 0
