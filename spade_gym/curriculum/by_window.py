@@ -44,6 +44,22 @@ def measured(outcomes: Outcomes, of: Measure) -> Floats:
     raise ValueError(f"a play is measured by 'return' or 'win', got {of!r}")
 
 
+def plain_values(outcomes: Outcomes, of: Measure, *, num_windows: int | None = None) -> Floats:
+    """Return the measures of the plays without the hint, (n,), oldest first.
+
+    Args:
+        outcomes: Plays of one task.
+        of: What a play is measured by.
+        num_windows: Only the last so many windows; ``None`` takes all.
+
+    Raises:
+        ValueError: As :func:`measured` and :func:`latest`.
+    """
+    if num_windows is not None:
+        return measured(latest(outcomes.plain, num_windows), of)
+    return measured(outcomes, of)[~outcomes.hinted]
+
+
 def by_window(outcomes: Outcomes, *, of: Measure = "return") -> Windows:
     """Group plays by window; of no plays, no windows.
 

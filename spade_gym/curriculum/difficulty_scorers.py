@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from spade_gym.curriculum.by_window import Measure, latest, measured
+from spade_gym.curriculum.by_window import Measure, latest, plain_values
 from spade_gym.curriculum.finite import at_least
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.score import Score, Unknown
@@ -91,7 +91,7 @@ def variance_target(
     """
     at_least("target", target, 0.0)
     at_least("width", width, 0.0, strictly=True)
-    values = measured(latest(outcomes.plain, num_windows), of)
+    values = plain_values(outcomes, of, num_windows=num_windows)
     if not len(values):
         return _NOTHING
     return Score(math.exp(-((float(values.var()) - target) ** 2) / width), None, len(values))
@@ -172,7 +172,7 @@ def instance_learnability(outcomes: Outcomes, *, num_windows: int | None = None)
 
 
 def _share(outcomes: Outcomes, num_windows: int | None) -> tuple[float, int]:
-    wins = latest(outcomes.plain, num_windows).wins
+    wins = plain_values(outcomes, "win", num_windows=num_windows)
     return (float(wins.mean()), len(wins)) if len(wins) else (math.nan, 0)
 
 

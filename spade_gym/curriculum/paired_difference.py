@@ -86,9 +86,16 @@ def paired_difference(
 
 def _difference(mean: float, samples: tuple[Floats, ...], num_plays: int) -> Difference:
     counts = tuple(len(sample) for sample in samples)
-    variances = tuple(float(sample.var(ddof=1)) if len(sample) > 1 else 0.0 for sample in samples)
+    variances = tuple(_variance(sample) for sample in samples)
     square = sum(variance / count for variance, count in zip(variances, counts, strict=True))
     return Difference(mean, math.sqrt(square) if min(counts) > 1 else None, num_plays, variances, counts)
+
+
+def _variance(sample: Floats) -> float:
+    if len(sample) < 2:
+        return 0.0
+    centred = sample - sample.mean()
+    return float(centred @ centred) / (len(sample) - 1)
 
 
 def _by_seed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spade_gym.curriculum.by_window import Measure, latest, measured
+from spade_gym.curriculum.by_window import Measure, plain_values
 from spade_gym.curriculum.finite import at_least, finite, within
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.regret_scorers import Pairing, RegretPool, hint_regret
@@ -74,11 +74,10 @@ def plateau_score(
 
     Source: method, section 5. With weight 1 this is the *solve-rate only* ablation.
     """
-    plays = latest(outcomes.plain, num_windows)
-    if not len(plays):
+    values = plain_values(outcomes, of, num_windows=num_windows)
+    if not len(values):
         return Unknown("no plays without the hint")
-    rate = float(measured(plays, of).mean())
-    return Score(plateau(rate, low=low, high=high, ramp=ramp), None, len(plays))
+    return Score(plateau(float(values.mean()), low=low, high=high, ramp=ramp), None, len(values))
 
 
 def solve_rate_score(outcomes: Outcomes, *, of: Measure = "win", num_windows: int | None = None) -> Score | Unknown:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from spade_gym.curriculum.by_window import Measure, by_window, latest, measured
+from spade_gym.curriculum.by_window import Measure, by_window, latest, plain_values
 from spade_gym.curriculum.finite import Floats
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.paired_difference import unpaired_difference
@@ -35,7 +35,7 @@ def absolute_learning_progress(outcomes: Outcomes, *, num_plays: int = 20, of: M
     """
     if num_plays < 2:
         raise ValueError(f"num_plays must be at least 2, got {num_plays}")
-    values = measured(outcomes.plain, of)
+    values = plain_values(outcomes, of)
     half = min(num_plays, len(values)) // 2
     if not half:
         return Unknown("progress needs two plays without the hint", len(values))
@@ -62,7 +62,7 @@ def tscl_slope(outcomes: Outcomes, *, num_plays: int = 10, of: Measure = "return
     """
     if num_plays < 2:
         raise ValueError(f"num_plays must be at least 2, got {num_plays}")
-    values = measured(outcomes.plain, of)[-num_plays:]
+    values = plain_values(outcomes, of)[-num_plays:]
     n = len(values)
     if n < 2:
         return Unknown("a slope needs two plays without the hint", n)

@@ -122,22 +122,23 @@ def shrunken_regrets(
 
 
 def _difference(outcomes: Outcomes, pairing: Pairing, of: Measure, window: int | None) -> Difference | Unknown:
-    hinted_windows = outcomes.windows[outcomes.hinted]
     if window is None:
+        hinted_windows = outcomes.windows[outcomes.hinted]
         if not len(hinted_windows):
             return Unknown("no plays with the hint", len(outcomes))
         window = int(hinted_windows.max())
-    plays = outcomes.select(outcomes.windows == window)
-    hinted, plain = plays.with_hint, plays.plain
-    if not len(hinted) or not len(plain):
-        missing = "with" if not len(hinted) else "without"
-        return Unknown(f"no plays {missing} the hint in window {window}", len(plays))
-    values, baseline = measured(hinted, of), measured(plain, of)
+    at_window = outcomes.windows == window
+    hinted, plain = at_window & outcomes.hinted, at_window & ~outcomes.hinted
+    num_hinted, num_plain = int(hinted.sum()), int(plain.sum())
+    if not num_hinted or not num_plain:
+        missing = "without" if num_hinted else "with"
+        return Unknown(f"no plays {missing} the hint in window {window}", num_hinted + num_plain)
+    values = measured(outcomes, of)
     if pairing == "plain":
-        return unpaired_difference(values, baseline)
+        return unpaired_difference(values[hinted], values[plain])
     if pairing == "paired":
-        found = paired_difference(values, hinted.seeds, baseline, plain.seeds)
-        return found or Unknown(f"no instance was played in both arms in window {window}", len(plays))
+        found = paired_difference(values[hinted], outcomes.seeds[hinted], values[plain], outcomes.seeds[plain])
+        return found or Unknown(f"no instance was played in both arms in window {window}", num_hinted + num_plain)
     raise ValueError(f"pairing must be 'plain' or 'paired', got {pairing!r}")
 
 

@@ -36,6 +36,7 @@ _APPLICATION_ID = 0x53504144
 _MAGIC = b"SQLite format 3\x00"
 _SNAPSHOTS_KEPT = 2
 _CHECKPOINT_PAGES = 4000
+_TASKS_REMEMBERED = 20_000
 _SCHEMA = """
 CREATE TABLE tasks (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, skill TEXT NOT NULL, parent TEXT NOT NULL,
@@ -74,6 +75,7 @@ class Store:
         self.read_only = read_only
         self.durability = durability
         self._process_id = os.getpid()
+        self._written: set[str] = set()
         self._lock: sqlite3.Connection | None = None
         if read_only:
             if not self.path.exists():
@@ -161,26 +163,40 @@ class Store:
         """
         self._check_writable()
         run = self._database.execute
-        many = self._database.executemany
-        tasks = [entry.task for entry in entries if isinstance(entry, Added)]
-        tasks += [entry.ticket.task for entry in entries if isinstance(entry, Asked) and entry.ticket is not None]
+        tables = self._rows_of(entries)
         try:
             run("BEGIN IMMEDIATE")
-            many("INSERT OR IGNORE INTO tasks VALUES (?,?,?,?,?,?,?)", [task_row(task) for task in tasks])
-            many("INSERT INTO tickets VALUES (?,?,?,?,?,?,?)", [ticket_row(e) for e in entries if isinstance(e, Asked)])
-            many(
-                "INSERT INTO outcomes VALUES (?,?,?,?,?,?,?,?,?,?)",
-                [outcome_row(entry) for entry in entries if isinstance(entry, Told)],
-            )
-            additions = [(e.n, e.task.id, e.reason) for e in entries if isinstance(e, Added)]
-            many("INSERT INTO additions VALUES (?,?,?)", additions)
+            for table, rows in tables.items():
+                if rows:
+                    verb = "INSERT OR IGNORE" if table == "tasks" else "INSERT"
+                    marks = ",".join("?" * len(rows[0]))
+                    self._database.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
             size = 0 if snapshot is None else self._write_snapshot(snapshot)
             run("COMMIT")
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 run("ROLLBACK")
             raise StoreError(f"{self.path} cannot be written: {error}; nothing of this commit was kept") from error
+        if len(self._written) > _TASKS_REMEMBERED:
+            self._written.clear()
+        self._written.update(row[0] for row in tables["tasks"])
         return size
+
+    def _rows_of(self, entries: Sequence[Entry]) -> dict[str, list[tuple[Any, ...]]]:
+        rows: dict[str, list[tuple[Any, ...]]] = {"tasks": [], "tickets": [], "outcomes": [], "additions": []}
+        for entry in entries:
+            task = None
+            if isinstance(entry, Told):
+                rows["outcomes"].append(outcome_row(entry))
+            elif isinstance(entry, Asked):
+                task = None if entry.ticket is None else entry.ticket.task
+                rows["tickets"].append(ticket_row(entry))
+            else:
+                task = entry.task
+                rows["additions"].append((entry.n, task.id, entry.reason))
+            if task is not None and task.id not in self._written:
+                rows["tasks"].append(task_row(task))
+        return rows
 
     def _write_snapshot(self, snapshot: Snapshot) -> int:
         text = json.dumps(snapshot.state)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from spade_gym.errors import SandboxError
 from spade_gym.sandbox.base import Isolation, Limits
 from spade_gym.sandbox.kernel import landlock_version
+from spade_gym.sandbox.launch import bubblewrap_path
 from spade_gym.sandbox.probe import Probe
 from spade_gym.sandbox.probe_fixture import Fixture
 from spade_gym.sandbox.probes import QUICK
-from spade_gym.sandbox.zygotes import bubblewrap_path, zygote_pool
+from spade_gym.sandbox.zygotes import zygote_pool
 
 
 @dataclass(frozen=True, slots=True)

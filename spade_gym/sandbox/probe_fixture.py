@@ -13,6 +13,7 @@ import secrets
 import select
 import socket
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import time
@@ -36,6 +37,8 @@ _LIMITS = Limits(load_seconds=5.0, memory_bytes=512 << 20)
 #: How much longer than its deadline a step may keep the trainer waiting: killing, a new worker, a replay.
 _GRACE_SECONDS = 3.0
 
+#: A process of the user that ends with this one.
+_STRANGER = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
 _SIBLING = """
 import posix
 SIBLING_WORD = "intact"
@@ -123,7 +126,8 @@ class Fixture:
         (self._folder / "victim").write_text(_VICTIM_TEXT)
         (self._folder / "victim").chmod(0o600)
         if self._stranger is None or self._stranger.poll() is not None:
-            self._stranger = subprocess.Popen(["sleep", "600"], stdin=subprocess.DEVNULL, start_new_session=True)
+            self._dismiss_stranger()
+            self._stranger = subprocess.Popen(_STRANGER, stdin=subprocess.PIPE, start_new_session=True)
         if self._sibling is None:
             self._sibling = Session(_program(_SIBLING, "SiblingEnv"), isolation=self.level, limits=_LIMITS)
             slot = self._sibling.open()
@@ -133,11 +137,14 @@ class Fixture:
                 self._watch = self._sibling.death_watch()
 
     def _dismiss(self) -> None:
+        self._dismiss_stranger()
+        self._dismiss_sibling()
+
+    def _dismiss_stranger(self) -> None:
         if self._stranger is not None:
             self._stranger.kill()
-            self._stranger.wait()
+            self._stranger.communicate()
         self._stranger = None
-        self._dismiss_sibling()
 
     def _dismiss_sibling(self) -> None:
         if self._sibling is not None:

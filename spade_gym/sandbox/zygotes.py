@@ -5,38 +5,21 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import importlib.util
-import json
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
-import sysconfig
 import threading
-from pathlib import Path
 
 from spade_gym.errors import IsolationUnavailable, SandboxError
 from spade_gym.sandbox.base import Isolation, Limits
-from spade_gym.sandbox.preload import KINDS
+from spade_gym.sandbox.launch import Launch
 from spade_gym.sandbox.wire import ORDER, READY
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
-
-#: Runs in the new interpreter. The package is entered without its ``__init__``, which would import Gymnasium.
-_BOOT = """
-import sys, types
-package = types.ModuleType("spade_gym")
-package.__path__ = [sys.argv[1]]
-sys.modules["spade_gym"] = package
-sys.path += sys.argv[3:]
-from spade_gym.sandbox.zygote import main
-main(sys.argv[2])
-"""
 
 
 class DeathWatch:
@@ -129,24 +112,26 @@ class Zygote:
     """
 
     def __init__(self, level: Isolation, kind: str, hash_seed: int) -> None:
+        launch = Launch(level, kind, hash_seed)
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair()
-        settings = json.dumps({"level": int(level), "kind": kind, "control": theirs.fileno()})
-        search = _search_path(kind)
-        command = [*(_bubblewrap(search) if level >= Isolation.L3 else []), *_python(), settings, *search]
-        self._process = subprocess.Popen(
-            command,
-            env=_environment(hash_seed),
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        theirs.close()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    launch.command(theirs.fileno()),
+                    env=launch.environment,
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._control.close()
+                raise SandboxError(f"no {level.name} zygote ({kind}) could be started: {error}") from error
         try:
             self._await_ready(f"{level.name} zygote ({kind})")
-        except SandboxError:
+        except BaseException:
             self.close()
             raise
 
@@ -296,64 +281,3 @@ def resolve_level(level: Isolation | None) -> Isolation:
         IsolationUnavailable: It does not work here; never falls below L2 on its own.
     """
     return _resolve(level, os.getpid())
-
-
-def bubblewrap_path() -> str | None:
-    """Where the ``bwrap`` program is: on the PATH, or inside the package of the extra ``jail``."""
-    found = shutil.which("bwrap")
-    if found is None:
-        beside = Path(sys.executable).with_name("bwrap")
-        found = str(beside) if beside.exists() else None
-    return found
-
-
-def _bubblewrap(search: list[str]) -> list[str]:
-    program = bubblewrap_path()
-    if program is None:
-        raise SandboxError("bubblewrap (bwrap) is not installed")
-    command = [program, "--unshare-all", "--cap-drop", "ALL", "--ro-bind", "/usr", "/usr"]
-    for name in ("lib", "lib64", "lib32", "bin", "sbin"):
-        path = Path("/", name)
-        if path.is_symlink():
-            command += ["--symlink", os.readlink(path), str(path)]
-        elif path.is_dir():
-            command += ["--ro-bind", str(path), str(path)]
-    for folder in dict.fromkeys([os.path.realpath(sys.base_prefix), str(_package_folder()), *search]):
-        command += ["--ro-bind", folder, folder]
-    return [*command, "--dev", "/dev", "--dir", "/tmp", "--chdir", "/", "--"]
-
-
-def _package_folder() -> Path:
-    return Path(__file__).resolve().parent.parent
-
-
-def _python() -> list[str]:
-    return [os.path.realpath(sys.executable), "-s", "-S", "-B", "-P", "-c", _BOOT, str(_package_folder())]
-
-
-def _search_path(kind: str) -> list[str]:
-    """Folders from which the zygote imports msgspec and the kind's packages."""
-    folders = []
-    for name in ("msgspec", *(name for name in KINDS[kind] if "." not in name)):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            raise SandboxError(
-                f"programs that import {name} need it installed beside spade-gym: pip install "
-                f"{name.replace('_', '-')} (or the extra: pip install 'spade-gym[math]')"
-            )
-        folders.append(str(Path(spec.origin).resolve().parent.parent))
-    return list(dict.fromkeys([*folders, sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]]))
-
-
-def _environment(hash_seed: int) -> dict[str, str]:
-    passed = {key: value for key, value in os.environ.items() if key.startswith("OPENBLAS_CORETYPE")}
-    return {
-        "PYTHONHASHSEED": str(hash_seed),
-        "PYTHONUTF8": "1",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        **passed,
-    }

@@ -75,11 +75,12 @@ def session_with(channel: WorkerChannel) -> Session:
     """A session that believes the channel's worker to be its own, with two instances under way."""
     session = Session(stepping("pass"), isolation="L1", limits=LIMITS)
     session._link._channel = channel
-    session._link.generation = session._generation = 1
+    plays = session._plays
+    session._link.generation = plays._generation = 1
     session._link._new_channel = _no_second_worker  # type: ignore[method-assign]
     for _ in range(2):
-        session._slots[session.open()].fault = None
-    session._faulty.clear()
+        plays.slots[session.open()].fault = None
+    plays._faulty.clear()
     return session
 
 
