@@ -10,13 +10,13 @@ import argparse
 
 import gymnasium as gym
 import torch
-from spade_trainers.sb3.evaluate import evaluate, unseen_seeds
-from spade_trainers.sb3.vec_env import ProgramVecEnv
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
 import spade_gym
 from spade_gym.envs.wrappers import HashedText, Menu, menu_of
+from spade_trainers.sb3.evaluate import evaluate, unseen_seeds
+from spade_trainers.sb3.vec_env import ProgramVecEnv
 
 
 def open_batch(env_id: str, num_envs: int, menu: Menu, *, turn_limit_is_loss: bool = False) -> ProgramVecEnv:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from spade_trainers.sb3.train import require_packages, train
 
 from spade_gym.errors import SpadeError
+from spade_trainers.sb3.train import require_packages, train
 
 
 def test_missing_packages_name_the_command(tmp_path):

@@ -9,13 +9,13 @@ pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not instal
 pytest.importorskip("tensorboard", reason="TensorBoard is not installed (extra sb3)")
 
 from lamps import lamps
+
+from spade_gym.errors import SpadeError
+from spade_gym.programs.program import Program
 from spade_trainers.sb3.agent import Agent
 from spade_trainers.sb3.evaluate import FIRST_UNSEEN_SEED, evaluate, uniform, unseen_seeds
 from spade_trainers.sb3.learn import first_training_seed
 from spade_trainers.sb3.train import train
-
-from spade_gym.errors import SpadeError
-from spade_gym.programs.program import Program
 
 
 def quick(program: Program, out, **options):

@@ -7,12 +7,12 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed (extra sb3)")
 
 from lamps import lamps
-from spade_trainers.sb3.vec_env import ProgramVecEnv
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.vec_env import VecMonitor
 
 import spade_gym
 from spade_gym.envs.wrappers import ActionMenu, HashedText, HashObs, Menu
+from spade_trainers.sb3.vec_env import ProgramVecEnv
 
 MENU = Menu(("press red", "press green", "press blue"))
 FEATURES = 32
