@@ -71,7 +71,7 @@ RESOURCES = (
         """,
     ),
     Probe(
-        name="memory_bomb", goal="use up the machine's memory", ends="memory",
+        name="memory_bomb", goal="use up the machine's memory", ends="memory", step_seconds=20.0,
         body="""
         kept = []
         while True: kept.append(bytearray(50 << 20))

@@ -23,7 +23,7 @@ from spade_gym.sandbox.session import Session
 from spade_gym.sandbox.zygotes import zygote_pool
 from spade_gym.types import Transition
 
-QUICK = Limits(step_seconds=0.3)
+QUICK = Limits(step_seconds=0.5)
 TROUBLE = stepping(
     """
     import os
@@ -198,7 +198,7 @@ def test_a_hung_step_is_killed_soon_after_its_deadline() -> None:
             played.step(slot, "hang")
         assert watch.wait(1.0)
         watch.close()
-        assert 0.3 <= time.monotonic() - start < 0.8
+        assert 0.5 <= time.monotonic() - start < 2.0
         assert caught.value.reason == "timeout"
         assert played.reset(slot, 1).observation == "ready"
 
@@ -214,7 +214,7 @@ def test_a_deadline_holds_although_signals_keep_coming() -> None:
             start = time.monotonic()
             with pytest.raises(ProgramTimeout):
                 played.step(slot, "hang")
-            assert time.monotonic() - start < 1.0
+            assert time.monotonic() - start < 2.5
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -305,7 +305,7 @@ def test_a_program_that_hangs_while_it_loads_is_tried_once_for_all_instances() -
         slots = [played.open() for _ in range(20)]
         start = time.monotonic()
         results = played.reset_many([(slot, 0) for slot in slots])
-        assert time.monotonic() - start < 2.0
+        assert time.monotonic() - start < 4.0
         assert {type(result) for result in results} == {ProgramTimeout}
         with pytest.raises(ProgramTimeout):
             _ = played.report

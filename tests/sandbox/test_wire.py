@@ -28,7 +28,7 @@ from spade_gym.sandbox.wire import (
 )  # fmt: skip
 from spade_gym.sandbox.zygotes import WorkerProcess
 
-LIMITS = Limits(step_seconds=0.05, load_seconds=0.05, text_chars=1000)
+LIMITS = Limits(step_seconds=5.0, load_seconds=5.0, text_chars=1000)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-#: Quantile of the normal distribution for two-sided 95 % intervals.
-_Z = 1.959964
+from spade_gym.curriculum.win_rates import wilson_interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class WinRate:
 
         Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 1927.
         """
-        return wilson(self.wins, self.plays)
+        return wilson_interval(self.wins, self.plays)
 
     def __str__(self) -> str:
         if self.rate is None:
@@ -51,17 +49,6 @@ class WinRate:
         """Return the numbers as JSON values."""
         low, high = self.interval
         return {**asdict(self), "rate": self.rate, "interval": [low, high]}
-
-
-def wilson(wins: int, plays: int) -> tuple[float, float]:
-    """Return the 95 % Wilson score interval of a share of wins; (0, 1) without plays."""
-    if plays == 0:
-        return 0.0, 1.0
-    share = wins / plays
-    shrink = 1.0 + _Z * _Z / plays
-    centre = (share + _Z * _Z / (2 * plays)) / shrink
-    half = _Z * math.sqrt(share * (1.0 - share) / plays + _Z * _Z / (4 * plays * plays)) / shrink
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
