@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
@@ -35,7 +36,8 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
         vectorization_mode: ``batch`` (programs only: one message a worker and step), ``sync`` (all in this process) or
             ``async`` (a process each); absent: ``batch`` for programs without ``wrap``, else ``sync``.
         autoreset_mode: ``NextStep`` (default), ``SameStep`` or ``Disabled``, or Gymnasium's ``AutoresetMode``.
-        context: Start method of the processes: ``spawn``, ``forkserver`` or ``fork``; absent: Python's default.
+        context: Start method of the processes: ``forkserver`` (where there is one; the default), ``spawn`` or ``fork``,
+            which may deadlock in a process with threads, as that of a server is.
         evaluation: Never tell.
         options: More arguments of ``CurriculumEnv``, or (``batch``) of ``ProgramBatch``.
 
@@ -87,7 +89,10 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
             makers = self._makers(env, source, num_envs, options)
             try:
                 envs = AsyncVectorEnv(
-                    makers, autoreset_mode=autoreset_mode, context=context, shared_memory=not _is_text(makers[0])
+                    makers,
+                    autoreset_mode=autoreset_mode,
+                    context=context or _start_method(),
+                    shared_memory=not _is_text(makers[0]),
                 )
             except BaseException:
                 self._close_server()
@@ -170,6 +175,10 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
     def _close_server(self) -> None:
         if self.server is not None:
             self.server.close()
+
+
+def _start_method() -> str:
+    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
 
 def _is_text(make: Any) -> bool:

@@ -20,6 +20,7 @@ from spade_gym.sandbox.channel import Channel
 from spade_gym.sandbox.link import Link, error_of, rows_of
 from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, Rows
 from spade_gym.sandbox.worker import FLUSH_SECONDS
+from spade_gym.types import Transition
 
 
 @dataclass(slots=True)
@@ -80,6 +81,28 @@ class Plays:
         if self._link.is_up:
             with contextlib.suppress(ProgramFault):  # the program's close() is of no interest
                 self._link.ask(None, "drop", slot)
+
+    def step(self, slot: int, action: str) -> Transition | ProgramFault:
+        """Play one action in one instance: ``begin`` and ``finish`` without what only batches need."""
+        item = (slot, action)
+        if self._stale or self._faulty or self._pending is not None or not self._link.is_up:
+            self.begin("step", (item,))
+            return self.finish().transitions()[0]
+        channel = self._link.start()
+        try:
+            channel.send("step", (item,), self._limits.step_seconds)
+            rows = rows_of(channel, 1)
+        except ProgramFault as fault:
+            return self._recover("step", (item,), fault).transitions()[0]
+        if rows.adapters:
+            self._link.note(rows.adapters)
+        text, reward, flag, bound = rows.observations[0], rows.rewards[0], rows.flags[0], self._limits.abs_reward
+        if not (
+            0 <= flag <= TERMINATED | TRUNCATED and -bound <= reward <= bound and len(text) <= self._limits.text_chars
+        ):
+            return self._accept("step", (item,), rows).transitions()[0]
+        self.slots[slot].actions.append(action)
+        return Transition(text, reward, flag & TERMINATED != 0, flag & TRUNCATED != 0, rows.infos.get(0, {}))
 
     def begin(self, operation: str, items: Sequence[tuple[int, Any]]) -> None:
         """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results."""

@@ -125,7 +125,7 @@ class Session:
         Raises:
             ProgramFault: The program failed; the instance must be reset before it is used again.
         """
-        return _unwrap(self.step_many([(slot, action)])[0])
+        return _unwrap(self._plays.step(slot, action))
 
     def reset_many(self, items: Sequence[tuple[int, int]]) -> list[Transition | ProgramFault]:
         """Start episodes of several instances, (slot, seed) each, in one message."""
