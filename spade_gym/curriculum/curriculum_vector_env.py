@@ -151,15 +151,27 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
     def _died(self) -> WorkerDied:
         codes = {}
         for index, process in enumerate(getattr(self.env, "processes", ())):
-            process.join(1.0)
+            process.join(0.2)
             if process.exitcode is not None:
                 codes[index] = process.exitcode
-        self.close(terminate=True)
+        self._end_processes()
         return WorkerDied(
             f"worker processes of the vector environment have ended (environment: exit code {codes}; -9: killed, for "
             "example for lack of memory). Every outcome told before is kept, and the plays that were going on are "
             "given up. Make the vector environment anew to go on"
         )
+
+    def _end_processes(self) -> None:
+        """Close without waiting for the answers that will not come."""
+        for process, pipe in zip(
+            getattr(self.env, "processes", ()), getattr(self.env, "parent_pipes", ()), strict=True
+        ):
+            process.terminate()
+            process.join()
+            if pipe is not None:
+                pipe.close()
+        self.env.closed = True
+        self._close_server()
 
     def close(self, **kwargs: Any) -> None:
         """Give up what is being played, flush, and close the environments and an own server.

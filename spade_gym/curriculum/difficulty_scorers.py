@@ -64,6 +64,45 @@ def unbiased_learnability(outcomes: Outcomes, *, num_windows: int | None = None)
     return Score(n / (n - 1) * p * (1 - p), _variance_error(p, n), n)
 
 
+def return_variance(
+    outcomes: Outcomes, *, num_plays: int | None = None, num_windows: int | None = None, of: Measure = "return"
+) -> Score | Unknown:
+    """Variance of the last plays' returns: learnability where plays are won or lost, progress where they are graded.
+
+    Formula: s² = Σ (R − R̄)² / (n − 1). Of returns that are 0 or 1 it is n/(n − 1) · p̂ (1 − p̂), the unbiased
+    learnability. A partial score that is always the same has variance 0, where p̂ (1 − p̂) of its mean would call it
+    worth learning; one that grows has some. Range: [0, r² n/(4 (n − 1))] for returns in a range of length r. Standard
+    error: sqrt((m₄ − s⁴ (n − 3)/(n − 1)) / n) with m₄ the mean fourth power of R − R̄, at least 0.
+
+    Args:
+        outcomes: Plays of one task, oldest first.
+        num_plays: Newest plays that count, at least 2; ``None`` takes all. As the player learns, old plays tell of
+            another player.
+        num_windows: Only the last so many windows; ``None`` takes all.
+        of: What a play is measured by.
+
+    Returns:
+        The score, or unknown of fewer than two plays.
+
+    Raises:
+        ValueError: A return is not finite, ``num_plays`` is below 2, or ``num_windows`` below 1.
+
+    Source: ours; after Rutherford et al. 2024 (SFL), equation 2, for wins.
+    """
+    if num_plays is not None and num_plays < 2:
+        raise ValueError(f"num_plays must be at least 2 or None, got {num_plays}")
+    values = plain_values(outcomes, of, num_windows=num_windows)
+    if num_plays is not None:
+        values = values[-num_plays:]
+    n = len(values)
+    if n < 2:
+        return Unknown("a variance needs two plays without the hint", n)
+    squares = (values - float(values.sum()) / n) ** 2
+    variance = float(squares.sum()) / (n - 1)
+    fourth = float((squares * squares).sum()) / n
+    return Score(variance, math.sqrt(max(fourth - variance**2 * (n - 3) / (n - 1), 0.0) / n), n)
+
+
 def variance_target(
     outcomes: Outcomes,
     *,

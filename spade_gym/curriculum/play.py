@@ -113,7 +113,7 @@ class CurriculumPlays:
         if self.owned:
             self.curriculum.close()  # the server gives up what is left
             return
-        for play in left:
+        for play in reversed(left):
             self.tell(Outcome(play.ticket.id, play.seed, status="aborted"))
         flush = getattr(self.curriculum, "flush", None)
         if flush is not None:

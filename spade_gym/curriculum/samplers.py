@@ -68,10 +68,7 @@ class Prioritised:
     def _priorities(self, scores: _Floats, known: npt.NDArray[np.bool_]) -> _Floats:
         priorities = np.zeros(len(scores))
         if self.by_rank:
-            order = np.argsort(-scores[known], kind="stable")
-            ranks = np.empty(len(order))
-            ranks[order] = np.arange(1, len(order) + 1)
-            priorities[known] = (1.0 / ranks) ** (1.0 / self.temperature)
+            priorities[known] = _shared_by_ties(scores[known], 1.0 / self.temperature)
         elif known.any():
             positive = np.clip(scores[known], 0.0, None)
             top = positive.max()
@@ -182,6 +179,20 @@ class Exp3:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Read what ``state_dict`` gave."""
         self._weights, self._seen = dict(state["weights"]), list(state["seen"])
+
+
+def _shared_by_ties(scores: _Floats, power: float) -> _Floats:
+    """Return rank^−power for each score, rank 1 the highest; equal scores share what their ranks have together."""
+    order = np.argsort(-scores, kind="stable")
+    priorities = np.arange(1, len(order) + 1, dtype=np.float64) ** -power
+    ordered = scores[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    if len(starts) < len(order):
+        counts = np.diff(np.append(starts, len(order)))
+        priorities = np.repeat(np.add.reduceat(priorities, starts) / counts, counts)
+    result = np.empty(len(order))
+    result[order] = priorities
+    return result
 
 
 def _normalised(mass: _Floats) -> _Floats:

@@ -52,6 +52,7 @@ BUILT_IN: Mapping[str, Function] = {
     "learnability": difficulty_scorers.learnability,
     "unbiased-learnability": difficulty_scorers.unbiased_learnability,
     "instance-learnability": difficulty_scorers.instance_learnability,
+    "return-variance": difficulty_scorers.return_variance,
     "variance-target": difficulty_scorers.variance_target,
     "azr": difficulty_scorers.azr_score,
     "r-zero": difficulty_scorers.rzero_score,
