@@ -127,6 +127,8 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
         try:
             observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
         except (EOFError, ConnectionError) as error:
+            if not hasattr(self.env, "processes"):
+                raise
             raise self._died() from error
         return observations, infos
 
@@ -139,6 +141,8 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
         try:
             return self.env.step(actions)
         except (EOFError, ConnectionError) as error:
+            if not hasattr(self.env, "processes"):
+                raise
             raise self._died() from error
 
     def set_policy_version(self, version: int) -> None:

@@ -183,7 +183,7 @@ class DurableCurriculum:
         if self._closed:
             return
         try:
-            if self._failure is None:
+            if self._failure is None and self._since_snapshot:
                 self.snapshot()
         finally:
             self._closed = True

@@ -75,8 +75,9 @@ class Log:
     def from_state(cls, state: dict[str, Any], size: int) -> Log:
         """Read what ``state_dict`` gave."""
         log = cls(size)
-        for row in zip(*(state[name] for name in _COLUMNS), strict=True):
-            log.append(*(np.nan if number is None else number for number in row))
+        if state["returns"]:
+            log._columns = {name: np.array(state[name], dtype=_DTYPES.get(name, np.int64)) for name in _COLUMNS}
+            log._end = len(state["returns"])
         log.num_plays = state["num_plays"]
         return log
 
