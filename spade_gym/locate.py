@@ -14,7 +14,7 @@ from spade_gym.programs.reply import program_from_reply, program_from_source
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _MAX_BYTES = 1 << 20
-_registered_pools: list[Pool] = []
+_registered_pools: dict[str, Pool] = {}
 
 
 def folder_name(name: str) -> str:
@@ -27,25 +27,29 @@ def program_name(folder: str) -> str:
     return "".join(word.capitalize() for word in folder.split("_"))
 
 
-def remember_pool(pool: Pool) -> None:
-    """Have digests looked up in a pool too, for the rest of this process."""
-    if all(known.path != pool.path for known in _registered_pools):
-        _registered_pools.append(pool)
+def remember_pool(pool: Pool, *, namespace: str) -> None:
+    """Have names and digests looked up in a pool too, for the rest of this process."""
+    _registered_pools[namespace] = pool
 
 
 def locate(key: str | Path | Program) -> Program:
     """Return the program that a key means.
 
     Args:
-        key: A ``Program``; ``spade/OddCoin`` or ``OddCoin`` (bundled); 8 to 64 hexadecimal digits of a digest
-            (bundled, third parties' and registered pools); a folder with ``program.py`` and ``manifest.toml``;
-            a Python file; or a file with a model's raw reply.
+        key: A ``Program``; ``spade/OddCoin`` or ``OddCoin`` (bundled); ``mine/Name`` of a pool registered as
+            ``mine``; 8 to 64 hexadecimal digits of a digest (bundled, third parties' and registered pools); a folder
+            with ``program.py`` and ``manifest.toml``; a Python file; or a file with a model's raw reply.
 
     Raises:
         SpadeError: Nothing, or more than one program, answers; the message says what was tried.
+        TypeError: The key is neither text, path nor program.
     """
     if isinstance(key, Program):
         return key
+    if not isinstance(key, str | Path):
+        raise TypeError(
+            f"a program is given as a Program, a path, a name or a digest, got {type(key).__name__}: {key!r}"
+        )
     path = Path(key)
     text = str(key)
     if path.exists():
@@ -54,8 +58,9 @@ def locate(key: str | Path | Program) -> Program:
         return _from_digest(text)
     if "/" in text and text.count("/") == 1 and not text.startswith(("/", ".")):
         namespace, name = text.split("/")
-        pools = registries()
+        pools = {**registries(), **_registered_pools}
         if namespace in pools:
+            name = re.sub(r"-v0$", "", name)
             return _from_registry(name) if namespace == "spade" else pools[namespace].get(name)
     if re.fullmatch(r"\w+", text):
         return _from_registry(text)
@@ -77,7 +82,7 @@ def _from_registry(name: str) -> Program:
 
 def _from_digest(digits: str) -> Program:
     reasons = []
-    for pool in [*_registered_pools, *registries().values()]:
+    for pool in [*_registered_pools.values(), *registries().values()]:
         try:
             return pool.get(digits)
         except PoolError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
 import time
 from importlib import resources
 from pathlib import Path
@@ -53,10 +55,32 @@ def run(args: argparse.Namespace) -> int:
     print(bold(f"3. {_NUM_ENVS} instances in one batched environment"))
     _show_players(verdict.program, level.name)
     print(bold("Next"))
-    print("   spade-gym list                     the bundled programs")
-    print(f"   spade-gym play {verdict.program.name} --pool {args.pool}     play it yourself")
-    print(f"   spade-gym train sb3 --env {folder} --steps 60000     train an agent (extra: sb3)")
+    for line in _suggestions(verdict.program, args.pool, folder):
+        print(f"   {_command_name()} {line}")
     return 0
+
+
+def _suggestions(program: Program, pool: Path, folder: Path) -> list[str]:
+    lines = ["list", "play BeaconWalk", f"play {program.name} --pool {pool}"]
+    if program.manifest.commands or _announces_a_menu(program):
+        lines.append(f"train sb3 --program {folder}   (needs the extra sb3: pip install '.[sb3]')")
+    return lines
+
+
+def _announces_a_menu(program: Program) -> bool:
+    from spade_gym.programs.commands import discover
+    from spade_gym.sandbox.session import Session
+
+    if program.setting == "tool_use":
+        return False
+    with Session(program) as session:
+        announced = discover(session.reset(session.open(), 0).observation)
+    return announced.finite and bool(announced.commands)
+
+
+def _command_name() -> str:
+    """How to call this command again: as it was called, unless it is on the PATH."""
+    return "spade-gym" if shutil.which("spade-gym") else sys.argv[0]
 
 
 def _read(path: Path | None) -> tuple[str, str]:

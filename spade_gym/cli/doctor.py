@@ -42,8 +42,16 @@ def run(args: argparse.Namespace, *, report: DoctorReport | None = None) -> int:
         print(dump({**to_json(report), "healthy": healthy}))
     else:
         print(describe(report, level=args.isolation, columns=width()))
-        print(f"\n{'all is well' if healthy else 'not as it should be; see above'}")
+        print(f"\n{_conclusion(report, healthy=healthy)}")
     return 0 if healthy else 1
+
+
+def _conclusion(report: DoctorReport, *, healthy: bool) -> str:
+    if not healthy:
+        return "not as it should be; see above"
+    if report.default != _SECURE[0]:
+        return f"all is well at {report.default}; for {_SECURE[0]} see its reason above"
+    return "all is well"
 
 
 def is_healthy(report: DoctorReport, level: str | None) -> bool:

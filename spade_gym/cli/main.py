@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("spade_gym.cli.doctor", "show which isolation works on this machine, found by attacking it"),
     "train": ("spade_gym.cli.train", "train an agent on a program"),
     "bench": ("spade_gym.cli.bench", "measure speed on this machine"),
-    "demo": ("spade_gym.cli.demo", "the whole way from a raw reply to a trained agent"),
+    "demo": ("spade_gym.cli.demo", "the main job on a recorded reply: check it, isolate it, play it"),
 }
 
 _INTERRUPTED, _BROKEN_PIPE, _ERROR = 130, 141, 2

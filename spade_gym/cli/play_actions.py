@@ -76,6 +76,8 @@ def _friendly_call(typed: str, tools: Mapping[str, Mapping[str, Any]]) -> dict[s
         near = difflib.get_close_matches(name, tools, n=1)
         ask = f" Did you mean {near[0]}?" if near else ""
         raise TypingMistake(f"there is no tool {name!r}; :tools lists them, done ends.{ask}")
+    if rest.lstrip().startswith("{"):
+        return {"name": name, "arguments": _json_arguments(rest)}
     properties, required = _parameters(tools.get(name, {}))
     texts = _split(rest.strip(), properties)
     if properties:
@@ -87,6 +89,16 @@ def _friendly_call(typed: str, tools: Mapping[str, Mapping[str, Any]]) -> dict[s
         raise TypingMistake(f"{name} also needs {', '.join(missing)}: {signature(tools[name])}")
     arguments = {key: _value(key, text, properties.get(key, {})) for key, text in texts.items()}
     return {"name": name, "arguments": arguments}
+
+
+def _json_arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TypingMistake(f"these arguments are no valid JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise TypingMistake('arguments in JSON are {"name": value, ...}')
+    return arguments
 
 
 def _split(text: str, properties: Mapping[str, Any]) -> dict[str, str]:

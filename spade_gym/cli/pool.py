@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--replace", action="store_true", help="replace the manifest of a source that is there already")
     add.add_argument("--name", help="name of the program (one file only)")
     add.add_argument("--skill", help="skill that the programs test")
+    add.add_argument("--hint", help="privileged advice, appended to the first observation on request (one file only)")
     add.add_argument("--setting", choices=SETTINGS, help="setting of the programs")
     add_jobs_argument(add)
     add_filter_arguments(_action(actions, "list", "list the programs"))
@@ -99,8 +100,8 @@ def _pool(folder: Path) -> Pool:
 
 def _add(args: argparse.Namespace, pool: Pool, checks: Checks | None) -> int:
     """Check (unless told not to) and keep each file; a rejected one is reported like ``check`` does."""
-    if args.name is not None and len(args.files) > 1:
-        raise PoolError(f"--name names one program, but {len(args.files)} files are given; add them one at a time")
+    if (args.name is not None or args.hint is not None) and len(args.files) > 1:
+        raise PoolError(f"--name and --hint are for one program, got {len(args.files)} files; add them one at a time")
 
     def judge_file(path: Path) -> Verdict:
         try:
@@ -128,18 +129,28 @@ def _add(args: argparse.Namespace, pool: Pool, checks: Checks | None) -> int:
 
 def _keep(program: Program, pool: Pool, *, replace: bool) -> str:
     """Add one program and say what became of it."""
-    size_before = len(pool) if pool.path.is_dir() else 0
+    try:
+        old = pool.get(program.digest).manifest
+    except PoolError:
+        old = None
     pool.add(program, replace=replace)
     label = f"{visible(program.name)}  {program.digest[:12]}"
-    if len(pool) > size_before:
+    if old is None:
         return f"added    {label}"
-    if pool.get(program.digest).manifest == program.manifest:
+    if old == program.manifest:
         return f"kept     {label}  it is there already"
-    return f"kept     {label}  it is there already with another manifest, which stays; --replace replaces it"
+    if replace:
+        return f"replaced {label}  its manifest"
+    return (
+        f"kept     {visible(old.name)}  {program.digest[:12]}  this source is there already with another manifest, "
+        "which stays; --replace replaces it"
+    )
 
 
 def _labelled(program: Program, args: argparse.Namespace) -> Program:
-    changes = {key: getattr(args, key) for key in ("name", "skill", "setting") if getattr(args, key) is not None}
+    changes = {
+        key: getattr(args, key) for key in ("name", "skill", "setting", "hint") if getattr(args, key) is not None
+    }
     return program.with_manifest(**changes) if changes else program
 
 
@@ -199,7 +210,10 @@ def _import_check(checks: Checks | None, args: argparse.Namespace) -> Callable[[
 def _export(args: argparse.Namespace, pool: Pool) -> int:
     from spade_gym.pool_export import Form, export_pool
 
-    form: Form = args.form or ("jsonl" if args.target.suffix == ".jsonl" else "folder")
+    suffix = args.target.suffix
+    if args.form is None and suffix not in ("", ".jsonl"):
+        raise PoolError(f"no form of a pool ends in {suffix!r}; name a folder or a .jsonl file, or give --form")
+    form: Form = args.form or ("jsonl" if suffix == ".jsonl" else "folder")
     count = export_pool(pool, args.target, form)
     print(f"{count} programs written to {args.target} as {form}")
     return 0

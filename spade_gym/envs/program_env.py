@@ -85,6 +85,8 @@ class ProgramEnv(gymnasium.Env[str, str]):
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode must be 'ansi', 'human' or absent, got {render_mode!r}")
+        if not isinstance(hint, bool):
+            raise TypeError(f"hint must be True or False (the text is in the program's manifest), got {hint!r}")
         if max_turns is not None and (isinstance(max_turns, bool) or max_turns < 1):
             raise ValueError(f"max_turns must be a positive whole number or absent, got {max_turns!r}")
         self.program = locate(program)
@@ -141,7 +143,8 @@ class ProgramEnv(gymnasium.Env[str, str]):
         if first.info:
             episode.add_program_info(info, first.info)
         for action in chosen.get("action_history", ()):
-            observation, _, _, _, info = self.step(action)
+            observation, _, _, _, later = self.step(action)
+            info.update(later)
         self._show()
         return observation, info
 

@@ -22,7 +22,7 @@ from spade_gym.envs.spaces import Unicode
 from spade_gym.locate import locate
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.base import Isolation, Limits
-from spade_gym.sandbox.session import Batch, Session
+from spade_gym.sandbox.session import Batch, Session, Snapshot
 from spade_gym.sandbox.wire import TERMINATED, TRUNCATED
 from spade_gym.types import WIN_THRESHOLD
 
@@ -89,8 +89,12 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         if num_envs < 1 or num_workers < 1:
             raise ValueError(f"num_envs and num_workers must be at least 1, got {num_envs} and {num_workers}")
         keys = [program] if isinstance(program, Program | Path | str) else list(program)
-        if not keys:
-            raise ValueError("program must be a program, a key, or a sequence with at least one of them")
+        if not 0 < len(keys) <= num_envs:
+            raise ValueError(
+                f"program must be one program or key, or a sequence of at most num_envs={num_envs}, got {len(keys)}"
+            )
+        if not isinstance(hint, bool):
+            raise TypeError(f"hint must be True or False (the text is in the program's manifest), got {hint!r}")
         located = [locate(key) for key in keys]
         self.programs = tuple(located[index % len(located)] for index in range(num_envs))
         self.num_envs = num_envs
@@ -111,6 +115,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._last_only = np.array([item.manifest.reward == "last" for item in self.programs])
         self._any_last_only = bool(self._last_only.any())
         self._lanes: list[_Lane] = []
+        self._pasts: dict[int, Snapshot] = {}
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._observations: list[str] = [""] * num_envs
         self._actions: list[str | None] = [None] * num_envs
@@ -148,7 +153,20 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
                     max_turns=self._max_turns,
                 )
                 self._lanes.append(_Lane(session, indices))
+                for index, slot in self._lanes[-1].slot_of.items():
+                    if index in self._pasts:
+                        session.restore(slot, self._pasts[index])
+            self._pasts = {}
         return self._lanes
+
+    def __getstate__(self) -> dict[str, Any]:
+        pasts = {
+            index: past
+            for lane in self._lanes
+            for index, slot in lane.slot_of.items()
+            if (past := lane.session.past(slot)) is not None
+        }
+        return {**self.__dict__, "_lanes": [], "_pasts": {**self._pasts, **pasts}}
 
     # ---- resetting
 
@@ -247,8 +265,9 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         """
         if not self._begun:
             raise ResetNeeded("call reset() before step()")
-        if len(actions) != self.num_envs:
-            raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {len(actions)}")
+        if isinstance(actions, str) or len(actions) != self.num_envs:
+            found = "one text" if isinstance(actions, str) else str(len(actions))
+            raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {found}")
         self._check(actions)
         resetting: list[int] = []
         if self._ended.any():

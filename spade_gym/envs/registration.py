@@ -73,6 +73,6 @@ def register_pool(path: str | Path, *, namespace: str) -> tuple[str, ...]:
         unique = program.name if names.count(program.name) == 1 else f"{program.name}_{program.digest[:8]}"
         ids.append(f"{namespace}/{unique}-v0")
         _register(ids[-1], program=program.digest)
-    remember_pool(pool)
+    remember_pool(pool, namespace=namespace)
     logger.info("registered %d programs of %s", len(ids), pool.path)
     return tuple(sorted(ids))

@@ -74,6 +74,7 @@ def placeholders(command: str, *, example: bool = False) -> list[tuple[int, int]
     spans = [match.span() for match in _MARKED.finditer(command)]
     if not example:
         found = [match.span() for match in _CAPITALS.finditer(command)] if _capitals_are_places(text) else []
+        found = [span for span in found if not _is_verb(command, span)]
         found += [match.span(group) for match in _SIDES.finditer(command) for group in (1, 2)]
         spans += [span for span in dict.fromkeys(found) if not _within(span, spans)]
     return sorted(spans)
@@ -92,6 +93,13 @@ def is_placeholder(command: str, *, example: bool, alone: bool, listed: bool) ->
     if command.strip().lower() in _AMBIGUOUS:
         return alone and not listed
     return bool(placeholders(command, example=example))
+
+
+def _is_verb(command: str, span: tuple[int, int]) -> bool:
+    """Whether a word in capitals is the verb of a command (``GO cellar``), not a place (``NAME is lying``)."""
+    word = command[slice(*span)]
+    first = not command[: span[0]].strip() and bool(command[span[1] :].strip())
+    return first and len(word) > 2 - (word in ("GO", "DO")) and word.isalpha() and word not in _BLANKS
 
 
 def _capitals_are_places(text: str) -> bool:

@@ -174,6 +174,11 @@ class Session:
             self._plays.replay(slot, snapshot.seed, snapshot.actions)
         self._plays.put(slot, snapshot.seed, snapshot.actions)
 
+    def past(self, slot: int) -> Snapshot | None:
+        """The seed and actions of an instance, enough to replay it anywhere; ``None`` when it must be reset first."""
+        state = self._plays.slots[slot]
+        return None if state.fault is not None else Snapshot(state.seed, tuple(state.actions))
+
     # ---- questions
 
     def solution(self, slot: int) -> str | None:

@@ -13,11 +13,12 @@ from typing import Any, Literal, Self
 from spade_gym.errors import ProgramFault
 from spade_gym.programs.commands import expand
 from spade_gym.programs.program import Program
+from spade_gym.programs.solution_text import action_lines
 from spade_gym.sandbox.base import Isolation, Limits, World
 from spade_gym.sandbox.session import LoadReport, Session
 from spade_gym.types import Transition
 from spade_gym.validation import actions
-from spade_gym.validation.plays import Play, Player, script
+from spade_gym.validation.plays import Kills, Play, Player, script
 
 ResetGate = Literal["any", "all"]
 
@@ -68,7 +69,7 @@ class Context:
         self._deadline = time.monotonic() + budget_seconds
         self._sessions: dict[World, Session] = {}
         self._players: dict[World, Player] = {}
-        self._deadly: set[str] = set()
+        self._kills = Kills()
         self._solutions: dict[int, str | ProgramFault | None] = {}
         self._firsts: dict[int, Transition] = {}
 
@@ -100,7 +101,7 @@ class Context:
                 self.session(world),
                 rule=self.program.manifest.reward,
                 log=self.plays,
-                deadly=self._deadly,
+                kills=self._kills,
                 deadline=self._deadline,
             )
         return self._players[world]
@@ -178,9 +179,15 @@ class Context:
             return []
         return self.as_actions(text or "")
 
+    def winning_actions(self, seed: int) -> list[str]:
+        """The solution as far as the episode went when it was played and won; all of it where that is not known."""
+        plays = (play for play in self.plays if play.seed == seed and play.origin == "solution" and play.won)
+        won = next(plays, None)
+        return self.solution_actions(seed) if won is None else list(won.actions)
+
     def as_actions(self, text: str) -> list[str]:
         """Lines of a solution as actions; blank lines are no actions."""
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = action_lines(text)
         return lines if self.is_tool_use else [actions.boxed(line) for line in lines]
 
     # ---- what can be done in it

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from spade_gym.validation import actions
 from spade_gym.validation.access import AUDIT_WORLD, text_reached_eval
@@ -17,7 +18,8 @@ from spade_gym.validation.context import SEEDS, Context
 from spade_gym.validation.finding import Finding, failure, warning
 from spade_gym.validation.plays import Play, script
 
-CANARY = "spade_canary_7319"
+#: Without digits, which answer checks count and compare.
+CANARY = "spade_canary"
 _ARITHMETIC_CANARY = "73197319"
 _PAYLOADS = (
     CANARY,
@@ -29,6 +31,7 @@ _PAYLOADS = (
 )
 _HARMLESS_PAYLOADS = (f"{_ARITHMETIC_CANARY} + 1", f"({_ARITHMETIC_CANARY})", _ARITHMETIC_CANARY)
 _MIN_ACCEPTED = 3
+_FAR = 50_000_000
 _EVALUATORS = ("eval", "exec", "compile")
 
 
@@ -52,8 +55,17 @@ def _play_payloads(context: Context, payloads: tuple[str, ...]) -> list[Play]:
     scripts += [[payload] for payload in payloads]
     if len(lines) > 1:
         scripts += [[*lines[:-1], moves[0]] for moves in scripts[: len(heads) * 2]]
+    scripts += [[*lines[:-1], actions.boxed(text)] for text in _grafted(lines)]
     items = [(SEEDS[0], script(moves)) for moves in scripts]
     return context.player(AUDIT_WORLD).play_many(items, steps=context.steps, origin="probe", batch=8, reuse=True)
+
+
+def _grafted(lines: list[str]) -> list[str]:
+    """The last line of the solution with a name in it: passes checks of which numbers or letters an answer holds."""
+    last = actions.unboxed(lines[-1]) if lines else ""
+    head = _head(last)
+    texts = [f"{last} or {CANARY}", f"({last}, {CANARY})[0]", f"{head}{last[len(head) :]} or {CANARY}"]
+    return list(dict.fromkeys(texts)) if last else []
 
 
 def _head(command: str) -> str:
@@ -72,42 +84,62 @@ def _confirmed(context: Context, plays: list[Play]) -> list[Finding]:
     return [failure("eval_injection", f"a player's text is evaluated as Python {where}; parse it instead", **evidence)]
 
 
+class Disguise(NamedTuple):
+    """A right answer written as an expression, and the texts that show whether it wins without being computed.
+
+    Attributes:
+        text: What only an interpreter can turn into the answer.
+        parts: What a lenient reader may take out of it.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+
+
 def _computed(context: Context) -> list[Finding]:
     """Right answers written as Python expressions, which win only where they are evaluated."""
-    tries: dict[str, list[tuple[int, list[str]]]] = {}
+    tries: dict[str, list[tuple[int, list[str], Disguise]]] = {}
     for seed in SEEDS:
-        lines = context.solution_actions(seed)
+        lines = context.winning_actions(seed)
         last = actions.unboxed(lines[-1]) if lines else ""
         head = _head(last)
-        for kind, text in disguises(last[len(head) :]).items():
-            tries.setdefault(kind, []).append((seed, [*lines[:-1], actions.boxed(head + text)]))
-    for kind, scripts in tries.items():
-        items = [(seed, script(moves)) for seed, moves in scripts]
-        plays = context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
-        won = [play for play in plays if play.won]
-        if len(won) >= _MIN_ACCEPTED and not _wins_anyway(context, scripts):
+        for kind, disguise in disguises(last[len(head) :]).items():
+            tries.setdefault(kind, []).append((seed, [*lines[:-1], head], disguise))
+        if last:
+            whole = Disguise(f"{last} if True else {CANARY}", (f"{last} so True else {CANARY}",))
+            tries.setdefault("a conditional expression", []).append((seed, [*lines[:-1], ""], whole))
+    for kind, rows in tries.items():
+        won = _won(context, [(seed, [*moves[:-1], moves[-1] + item.text]) for seed, moves, item in rows])
+        if len(won) < _MIN_ACCEPTED:
+            continue
+        parts = [(seed, [*moves[:-1], moves[-1] + part]) for seed, moves, item in rows for part in item.parts]
+        nonsense = [(seed, [*moves[:-1], actions.unboxed(actions.GARBAGE[0])]) for seed, moves, _ in rows]
+        won_anyway = {play.seed for play in _won(context, [*parts, *nonsense])}
+        computed = [play for play in won if play.seed not in won_anyway]
+        if len(computed) >= _MIN_ACCEPTED:
             message = f"the answer check computes {kind}: a player's text is evaluated as Python; parse it instead"
-            evidence = {"seeds": [play.seed for play in won], "actions": won[0].actions, "rewards": won[0].rewards}
-            return [failure("eval_injection", message, **evidence)]
+            evidence = {"seeds": [play.seed for play in computed], "actions": computed[0].actions}
+            return [failure("eval_injection", message, rewards=computed[0].rewards, **evidence)]
     return []
 
 
-def _wins_anyway(context: Context, scripts: list[tuple[int, list[str]]]) -> bool:
-    """Nonsense in the place of the expression wins as well, so nothing was computed."""
-    items = [(seed, script([*moves[:-1], actions.GARBAGE[0]])) for seed, moves in scripts]
+def _won(context: Context, scripts: list[tuple[int, list[str]]]) -> list[Play]:
+    """The plays that win; the last of each list of moves is put into a box."""
+    items = [(seed, script([*moves[:-1], actions.boxed(moves[-1])])) for seed, moves in scripts]
     plays = context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
-    return sum(play.won for play in plays) >= _MIN_ACCEPTED
+    return [play for play in plays if play.won]
 
 
-def disguises(answer: str) -> dict[str, str]:
+def disguises(answer: str) -> dict[str, Disguise]:
     """Expressions that only an interpreter can turn into the answer, by description.
 
-    Picking digits or letters out of them, first, last or all, does not give the answer.
+    The numbers in them are far from the answer, so that a check with a tolerance does not take them for it.
     """
     if re.fullmatch(r"[1-9]\d{0,5}", answer) and int(answer) >= 3:
-        return {"a function call": f"(lambda: {int(answer) - 1} + 1)()"}
+        large, offset = int(answer) + _FAR, _FAR
+        return {"a function call": Disguise(f"(lambda: {large} - {offset})()", (str(large), str(offset)))}
     if len(answer) > 1 and answer.isalnum() and answer.casefold() != answer[::-1].casefold():
-        return {"a reversed text": f"'{answer[::-1]}'[::-1]"}
+        return {"a reversed text": Disguise(f"'{answer[::-1]}'[::-1]", (answer[::-1],))}
     return {}
 
 

@@ -44,6 +44,7 @@ class Play:
         actions: Actions sent so far.
         transitions: The reset's and each step's result; one longer than ``actions`` unless a fault ended it.
         fault: The fault that ended the play, if one did.
+        spared: The play stopped before an action for which the program had to be killed in another play.
     """
 
     seed: int
@@ -52,6 +53,7 @@ class Play:
     actions: list[str] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     fault: ProgramFault | None = None
+    spared: bool = False
 
     @property
     def observation(self) -> str:
@@ -74,6 +76,11 @@ class Play:
         if self.rule == "last":
             return self.rewards[-1] if self.ended and self.transitions[-1].terminated else 0.0
         return sum(self.rewards)
+
+    @property
+    def killed(self) -> bool:
+        """The program had to be killed, or died."""
+        return self.fault is not None and self.fault.reason in _KILLED
 
     @property
     def won(self) -> bool:
@@ -102,6 +109,19 @@ def repeat(action: str) -> Policy:
     return lambda play: action
 
 
+@dataclass(slots=True)
+class Kills:
+    """How often a program had to be killed, and for what.
+
+    Attributes:
+        count: Of kills, in all worlds together.
+        actions: Actions that led to one; they are not played again.
+    """
+
+    count: int = 0
+    actions: set[str] = field(default_factory=set)
+
+
 class Player:
     """Plays one session; keeps every play in ``log`` for the checks that judge all of them.
 
@@ -109,19 +129,16 @@ class Player:
         session: The program in its worker.
         rule: The program's reward rule.
         log: Where plays are kept.
-        deadly: Actions for which the program had to be killed; they are not played again.
+        kills: Shared by all players of one program.
         deadline: When to give up, on the clock ``time.monotonic``.
     """
 
-    def __init__(
-        self, session: Session, *, rule: RewardRule, log: list[Play], deadly: set[str], deadline: float
-    ) -> None:
+    def __init__(self, session: Session, *, rule: RewardRule, log: list[Play], kills: Kills, deadline: float) -> None:
         self.session = session
         self._rule = rule
         self._log = log
-        self._deadly = deadly
+        self._kills = kills
         self._deadline = deadline
-        self._kills = 0
         self._starts = Starts(session)
 
     def play(self, seed: int, policy: Policy, *, steps: int, origin: str) -> Play:
@@ -158,28 +175,41 @@ class Player:
         live = self._record(plays, list(range(len(items))), answers)
         for _ in range(steps):
             chosen = [(i, items[i][1](plays[i])) for i in live]
-            moves = [(i, action) for i, action in chosen if action is not None and action not in self._deadly]
-            if not moves:
+            live = self._step(plays, slots, [(i, action) for i, action in chosen if action is not None])
+            if not live:
                 break
-            for i, action in moves:
-                plays[i].actions.append(action)
-            if time.monotonic() > self._deadline:
-                raise Unresponsive("the program is too slow to be checked", plays[moves[0][0]])
-            answers = self.session.step_many([(slots[i], action) for i, action in moves])
-            live = self._record(plays, [i for i, _ in moves], answers)
         self._starts.release(slots)
         return plays
+
+    def _step(self, plays: list[Play], slots: Sequence[int], moves: Sequence[tuple[int, str]]) -> list[int]:
+        """Play one action of each of the plays; return which of these go on.
+
+        All at once, until the program had to be killed: then one by one, since each kill costs a whole deadline.
+        """
+        size = 1 if self._kills.count else max(1, len(moves))
+        live: list[int] = []
+        for start in range(0, len(moves), size):
+            part = [(i, action) for i, action in moves[start : start + size] if action not in self._kills.actions]
+            for i, action in moves[start : start + size]:
+                plays[i].spared = action in self._kills.actions
+            for i, action in part:
+                plays[i].actions.append(action)
+            if part and time.monotonic() > self._deadline:
+                raise Unresponsive("the program is too slow to be checked", plays[part[0][0]])
+            answers = self.session.step_many([(slots[i], action) for i, action in part]) if part else []
+            live += self._record(plays, [i for i, _ in part], answers)
+        return live
 
     def _record(self, plays: list[Play], which: list[int], answers: Sequence[Transition | ProgramFault]) -> list[int]:
         """Add the answers to their plays; return which of these go on."""
         for i, answer in zip(which, answers, strict=True):
             if isinstance(answer, ProgramFault):
                 plays[i].fault = answer
-                if answer.reason in _KILLED:
-                    self._kills += 1
-                    self._deadly.update(plays[i].actions[-1:])
-                if self._kills >= _MAX_KILLS:
-                    raise Unresponsive(f"the program had to be killed {self._kills} times", plays[i])
+                if plays[i].killed:
+                    self._kills.count += 1
+                    self._kills.actions.update(plays[i].actions[-1:])
+                if self._kills.count >= _MAX_KILLS:
+                    raise Unresponsive(f"the program had to be killed {self._kills.count} times", plays[i])
             else:
                 plays[i].transitions.append(answer)
         return [i for i in which if plays[i].fault is None and not plays[i].ended]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from spade_gym.validation import actions
@@ -19,11 +19,16 @@ MAX_WIN_SHARE = 0.15
 #: Largest share for a constant that is one answer among many unannounced ones: an example of the form of an
 #: answer ("like \boxed{Arlo}" with four suspects), or the commonest answer. Chance alone may give it a quarter.
 MAX_ANSWER_SHARE = 0.5
+#: Among dozens of policies some win more often than they deserve; one that seems to is tried on these as well.
+_CONFIRMING_SEEDS = range(40, 120)
 #: A policy that wins none of so many seeds is not tried on the others: it cannot win much more than 15 % of all.
 _NUM_FIRST_SEEDS = 20
 #: Tool-use programs have at most five instructions, and a constant action completes one at most each time.
 _TOOL_USE_STEPS = 8
-_CONSTANTS = ("1", "0", "2", "yes", "no", "A")
+_NUMBERS = ("1", "0", "2")
+_CONSTANTS = (*_NUMBERS, "yes", "no", "A")
+#: From so many different one-line solutions on, a number is one answer among many.
+_MANY_ANSWERS = 4
 _SEEDS_FOR_COMMONEST = range(12)
 _NOTABLE_MEAN = 0.25
 
@@ -52,8 +57,10 @@ def trivial_policies(context: Context) -> Iterator[TrivialPolicy]:
         yield TrivialPolicy("the empty box", repeat("\\boxed{}"))
         yield TrivialPolicy("nonsense in a box", repeat(actions.GARBAGE[0]))
         yield TrivialPolicy("echo of the observation in a box", _boxed_echo)
+        many = len(set(_one_line_solutions(context))) >= _MANY_ANSWERS
         for text in _CONSTANTS:
-            yield TrivialPolicy(f"always {text!r}", repeat(actions.boxed(text)))
+            share = MAX_ANSWER_SHARE if many and text in _NUMBERS else MAX_WIN_SHARE
+            yield TrivialPolicy(f"always {text!r}", repeat(actions.boxed(text)), share)
         for text in context.announcement.examples[:4]:
             yield TrivialPolicy(f"always the example {text!r}", repeat(actions.boxed(text)), MAX_ANSWER_SHARE)
         commonest = _commonest_answer(context)
@@ -73,9 +80,13 @@ def _boxed_echo(play: Play) -> str:
 
 def _commonest_answer(context: Context) -> str:
     """The most frequent one-line solution, where there is one."""
-    lines = [context.solution_actions(seed) for seed in _SEEDS_FOR_COMMONEST]
-    single = [line[0] for line in lines if len(line) == 1]
+    single = _one_line_solutions(context)
     return Counter(single).most_common(1)[0][0] if single else ""
+
+
+def _one_line_solutions(context: Context) -> list[str]:
+    lines = [context.solution_actions(seed) for seed in _SEEDS_FOR_COMMONEST]
+    return [line[0] for line in lines if len(line) == 1]
 
 
 def check_trivial_policy(context: Context) -> Iterator[Finding]:
@@ -94,7 +105,7 @@ def check_trivial_policy(context: Context) -> Iterator[Finding]:
         mean = sum(play.total for play in plays) / len(plays)
         if mean > best_mean:
             best_mean, best_name = mean, item.name
-        if len(wins) > item.max_win_share * len(plays):
+        if len(wins) > item.max_win_share * len(plays) and _is_confirmed(context, item):
             yield _won_too_often(item, plays, wins)
             if item.judged:
                 return
@@ -104,19 +115,28 @@ def check_trivial_policy(context: Context) -> Iterator[Finding]:
 
 
 def _play_on_all_seeds(context: Context, item: TrivialPolicy) -> list[Play]:
-    steps = min(context.steps, _TOOL_USE_STEPS) if context.is_tool_use else context.steps
     plays: list[Play] = []
     for seeds in (TRIVIAL_SEEDS[:_NUM_FIRST_SEEDS], TRIVIAL_SEEDS[_NUM_FIRST_SEEDS:]):
-        if item.judged:
-            items = [(seed, item.policy) for seed in seeds]
-        else:
-            items = [(seed, random_moves(context.commands, seed)) for seed in seeds]
-        plays += context.player().play_many(
-            items, steps=steps, origin="trivial" if item.judged else "random", reuse=True
-        )
+        plays += _play_on(context, item, seeds)
         if not any(play.won for play in plays):
             break
     return plays
+
+
+def _is_confirmed(context: Context, item: TrivialPolicy) -> bool:
+    """It wins as often on seeds on which it was not chosen."""
+    plays = _play_on(context, item, _CONFIRMING_SEEDS)
+    return sum(play.won for play in plays) > item.max_win_share * len(plays)
+
+
+def _play_on(context: Context, item: TrivialPolicy, seeds: Iterable[int]) -> list[Play]:
+    steps = min(context.steps, _TOOL_USE_STEPS) if context.is_tool_use else context.steps
+    if item.judged:
+        items = [(seed, item.policy) for seed in seeds]
+    else:
+        items = [(seed, random_moves(context.commands, seed)) for seed in seeds]
+    origin = "trivial" if item.judged else "random"
+    return context.player().play_many(items, steps=steps, origin=origin, reuse=True)
 
 
 def _won_too_often(item: TrivialPolicy, plays: list[Play], wins: list[int]) -> Finding:

@@ -10,27 +10,33 @@ from spade_gym.validation.context import SEEDS, Context
 from spade_gym.validation.finding import Finding, failure, warning
 from spade_gym.validation.plays import Play, script
 
+#: What goes wrong on one instance in ten is seldom seen on five.
+_MORE_SEEDS = range(5, 12)
+
 
 def check_solution(context: Context) -> Iterator[Finding]:
     """``solution()`` wins on the seeds 0–4, played line by line after a reset; a missing one is noted.
 
+    On a few more seeds it must not raise, and not lose more than once; one loss is noted.
     A win is a terminated play with a return of at least 0.999. Source: method, sections 3, 4 and 6.
     """
     if not context.report.has_solution:
         yield warning("solution", "missing_solution: there is no solution(), so winning was not shown by the program")
         return
-    for seed in SEEDS:
+    seeds = [*SEEDS, *_MORE_SEEDS]
+    for seed in seeds:
         problem = _problem_with_text(context, seed)
         if problem is not None:
             yield problem
             return
-    items = [(seed, script(context.solution_actions(seed))) for seed in SEEDS]
+    items = [(seed, script(context.solution_actions(seed))) for seed in seeds]
     plays = context.player().play_many(items, steps=2 * context.steps, origin="solution")
     lost = [play for play in plays if not play.won]
     if lost:
-        yield failure(
+        make = warning if len(lost) == 1 and lost[0].seed in _MORE_SEEDS else failure
+        yield make(
             "solution",
-            f"solution() does not win on {len(lost)} of {len(SEEDS)} seeds; seed {lost[0].seed}: {_outcome(lost[0])}",
+            f"solution() does not win on {len(lost)} of {len(seeds)} seeds; seed {lost[0].seed}: {_outcome(lost[0])}",
             seeds=[play.seed for play in lost], returned=lost[0].total, **lost[0].evidence(),
         )  # fmt: skip
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from spade_gym.types import Transition
 
 #: Instances with a save point that are kept; a worker holds at most 256 save points.
 _MAX_SAVED = 160
+#: So many save points are tried before it is judged whether they are faster than resets.
+_NUM_TIMED = 8
 
 
 class _Saved(NamedTuple):
@@ -19,8 +22,28 @@ class _Saved(NamedTuple):
     first: Transition
 
 
+class _Watch:
+    """Adds up how long something takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.count = 0
+
+    def add(self, seconds: float, count: int) -> None:
+        """Record ``count`` times that took ``seconds`` together."""
+        self.seconds += seconds
+        self.count += count
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds of one; 0 where there was none."""
+        return self.seconds / self.count if self.count else 0.0
+
+
 class Starts:
     """Hands out slots of one session, each at the beginning of an episode.
+
+    Save points are given up where going back to one takes longer than a reset (a large state, quickly made).
 
     Args:
         session: The program in its worker.
@@ -32,6 +55,8 @@ class Starts:
         self._saved: dict[int, _Saved] = {}
         self._free: dict[int, list[int]] = {}
         self._copyable = True
+        self._resets = _Watch()
+        self._restores = _Watch()
 
     def start(self, seeds: Sequence[int], reuse: bool) -> tuple[list[int], list[Transition | ProgramFault]]:
         """Begin an episode for each seed; return their slots and first results.
@@ -52,7 +77,9 @@ class Starts:
             else:
                 slots.append(restored[0])
                 answers.append(restored[1])
+        begin = time.perf_counter()
         results = self._session.reset_many([(slots[i], seeds[i]) for i in fresh])
+        self._resets.add(time.perf_counter() - begin, len(fresh))
         for i, result in zip(fresh, results, strict=True):
             answers[i] = result
             if reuse and self._copyable and isinstance(result, Transition) and len(self._saved) < _MAX_SAVED:
@@ -79,12 +106,16 @@ class Starts:
 
     def _restore(self, seed: int) -> tuple[int, Transition] | None:
         free = self._free.get(seed)
-        if not free:
+        slow = self._restores.count >= _NUM_TIMED and self._restores.mean > self._resets.mean > 0
+        if not free or slow:
+            self._copyable = self._copyable and not slow
             return None
         slot = free.pop()
         saved = self._saved[slot]
+        begin = time.perf_counter()
         try:
             self._session.restore(slot, saved.snapshot)
+            self._restores.add(time.perf_counter() - begin, 1)
         except ProgramFault:
             del self._saved[slot]
             self._plain.append(slot)

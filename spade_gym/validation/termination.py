@@ -27,7 +27,7 @@ def check_termination(context: Context) -> Iterator[Finding]:
     items = [(SEEDS[0], policy) for _, policy in policies]
     plays = context.player().play_many(items, steps=context.steps, origin="probe", batch=8, reuse=True)
     for (what, _), play in zip(policies, plays, strict=True):
-        if play.fault is None and not play.ended:
+        if play.fault is None and not play.ended and not play.spared:
             yield _endless(context, what, play)
             return
     late = max(plays, key=lambda play: len(play.actions))

@@ -76,9 +76,9 @@ def _type_problem(kind: object) -> str:
 def _judge_arguments(
     name: str, properties: list[str], required: list[str], method: Sequence[Parameter]
 ) -> Iterator[Finding]:
-    accepted = [row["name"] for row in method if row["kind"] not in ("VAR_POSITIONAL", "VAR_KEYWORD")]
+    accepted = [row["name"] for row in method if row["kind"] not in ("var_positional", "var_keyword")]
     needed = [row["name"] for row in method if row["required"] and row["name"] in accepted]
-    open_ended = any(row["kind"] == "VAR_KEYWORD" for row in method)
+    open_ended = any(row["kind"] == "var_keyword" for row in method)
     evidence = {"tool": name, "declared": properties, "required": required, "method": accepted, "needed": needed}
     if not open_ended and set(properties) - set(accepted):
         extra = ", ".join(sorted(set(properties) - set(accepted)))

@@ -209,6 +209,8 @@ def test_an_action_history_is_played_again() -> None:
     observation, info = env.reset(seed=seed, options={"action_history": history})
     assert observation == transcript[-1][0]  # type: ignore[index]
     assert info["fault"] == ""
+    assert info["digest"] == env.program.digest
+    assert info["instance_seed"] == seed
     env.close()
 
 

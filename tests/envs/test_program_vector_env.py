@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import pytest
@@ -232,4 +235,33 @@ def test_rendering_a_batch() -> None:
     assert frames is not None
     assert "> hello" in frames[0]
     assert "> there" in frames[1]
+    vector.close()
+
+
+def test_copies_of_a_batch_go_on_where_the_original_was() -> None:
+    vector = spade_gym.ProgramVectorEnv(3, program=[make_program(), OTHER])
+    vector.reset(seed=1)
+    vector.step(["a", "b", "win"])
+    for copy_of in (copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))):
+        clone = copy_of(vector)
+        twin, original = clone.step(["c", "d", "e"]), vector.step(["c", "d", "e"])
+        assert twin[0] == original[0]
+        assert all(equal(left, right) for left, right in zip(twin[1:4], original[1:4], strict=True))
+        clone.close()
+    vector.close()
+
+
+def test_arguments_that_would_be_lost_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most num_envs=1, got 2"):
+        spade_gym.ProgramVectorEnv(1, program=[make_program(), OTHER])
+    with pytest.raises(TypeError, match="hint must be True or False"):
+        spade_gym.ProgramVectorEnv(1, program=make_program(), hint="go there")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="hint must be True or False"):
+        spade_gym.ProgramEnv(make_program(), hint="go there")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="given as a Program, a path, a name or a digest, got list"):
+        spade_gym.ProgramEnv([make_program()])  # type: ignore[arg-type]
+    vector = spade_gym.ProgramVectorEnv(2, program=make_program())
+    vector.reset(seed=1)
+    with pytest.raises(ValueError, match="got one text"):
+        vector.step("xy")
     vector.close()

@@ -40,6 +40,8 @@ def test_a_pool_is_registered_under_its_namespace_and_again_after_an_edit(tmp_pa
     vector.reset(seed=1)
     assert vector.step(["win", "win"])[0] == ("You really win.",) * 2
     vector.close()
+    assert spade_gym.ProgramEnv("mine/Edited").program == edited
+    assert spade_gym.ProgramEnv("mine/Edited-v0").program == edited
 
 
 def test_bad_pools_and_namespaces_are_refused(tmp_path) -> None:

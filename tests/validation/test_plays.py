@@ -9,7 +9,7 @@ import pytest
 from spade_gym.errors import ProgramError, ProgramFault, ProgramTimeout
 from spade_gym.sandbox.session import Snapshot
 from spade_gym.types import Transition
-from spade_gym.validation.plays import Play, Player, Unresponsive, repeat, script
+from spade_gym.validation.plays import Kills, Play, Player, Unresponsive, repeat, script
 
 
 class CountingSession:
@@ -52,7 +52,7 @@ class CountingSession:
 
 
 def player(session: Any, **changes: Any) -> Player:
-    settings: dict[str, Any] = {"rule": "sum", "log": [], "deadly": set(), "deadline": time.monotonic() + 60}
+    settings: dict[str, Any] = {"rule": "sum", "log": [], "kills": Kills(), "deadline": time.monotonic() + 60}
     return Player(session, **{**settings, **changes})
 
 
@@ -84,13 +84,21 @@ def test_a_fault_ends_its_play_only():
     assert len(other.rewards) == 2
 
 
-def test_a_deadly_action_is_not_played_again():
-    deadly: set[str] = set()
-    someone = player(CountingSession(), deadly=deadly)
-    assert someone.play(0, script(["hang"]), steps=1, origin="probe").fault is not None
-    assert deadly == {"hang"}
-    again = someone.play(1, script(["hang"]), steps=1, origin="probe")
-    assert (again.actions, again.fault) == ([], None)
+def test_a_deadly_action_is_not_played_again_in_any_world():
+    kills = Kills()
+    assert player(CountingSession(), kills=kills).play(0, script(["hang"]), steps=1, origin="probe").killed
+    assert (kills.count, kills.actions) == (1, {"hang"})
+    again = player(CountingSession(), kills=kills).play(1, script(["a", "hang"]), steps=5, origin="probe")
+    assert (again.actions, again.fault, again.spared) == (["a"], None, True)
+
+
+def test_after_a_kill_one_action_is_played_at_a_time_so_that_the_next_costs_one_deadline():
+    kills = Kills(count=1)
+    plays = player(CountingSession(), kills=kills).play_many(
+        [(i, script(["hang"])) for i in range(5)], steps=1, origin="probe"
+    )
+    assert [play.killed for play in plays] == [True, False, False, False, False]
+    assert kills.count == 2
 
 
 def test_too_many_kills_stop_everything():
