@@ -25,6 +25,8 @@ from spade_gym.curriculum.task import Arm, Outcome, Task, Ticket
 Receipt = Literal["counted", "excluded", "duplicate", "late", "unknown"]
 _SEEDS = 1 << 31
 _ATTEMPTS = 20
+#: A family that repeated itself so often, for each task of it that is known, has no others (all but 5 % of them).
+_REPEATS_PER_RECORD = 3
 
 
 class EmptyCurriculum(RuntimeError):
@@ -108,6 +110,7 @@ class Curriculum:
         self._drawn_slots = np.zeros(0, dtype=np.int64)
         self._drawn_version = -1
         self._probability = 0.0
+        self._repeats = 0
 
     # ---- the two calls
 
@@ -206,7 +209,8 @@ class Curriculum:
         return next((reason for gate in self.gates if (reason := gate.refuse(task, self.memory)) is not None), None)
 
     def _refill(self) -> None:
-        desk = Desk(self.memory, self._rng, self._draw, self._mutator is not None)
+        exhausted = self._repeats > _REPEATS_PER_RECORD * len(self.memory)
+        desk = Desk(self.memory, self._rng, self._draw, self._mutator is not None, exhausted)
         if self.generator is None and not len(self.memory):
             return
         for order in self.schedule.plan(desk):
@@ -223,9 +227,12 @@ class Curriculum:
             if task is None:
                 break
             if self.add(task) is None:
+                self._repeats = 0
                 return task
-            if order.source == "new" and task.id in self.memory:
+            if task.id in self.memory:
+                self._repeats += order.source == "new"
                 return self._known(task)  # a finite family repeats itself: play the record it has
+        self._repeats += order.source == "new"
         slot = self.memory.slot_of(self._draw()) if len(self.memory) else None
         return None if slot is None else self.memory.record(slot).task
 
@@ -333,6 +340,7 @@ class Curriculum:
             "rng": self._rng.bit_generator.state,
             "num_asks": self.num_asks,
             "next_ticket": self._next_ticket,
+            "repeats": self._repeats,
             "queue": [_ticket_json(ticket) for ticket in self._queue],
             "pending": [
                 {**_ticket_json(p.ticket), "due": sorted(p.due), "window": p.window, "probability": p.probability}
@@ -359,6 +367,7 @@ class Curriculum:
             part.load_state_dict(state["parts"][name])
         self._rng.bit_generator.state = state["rng"]
         self.num_asks, self._next_ticket = state["num_asks"], state["next_ticket"]
+        self._repeats = state["repeats"]
         self._queue = deque(_ticket(data) for data in state["queue"])
         self._pending = {
             data["id"]: _Pending(_ticket(data), set(data["due"]), data["window"], data["probability"])

@@ -100,6 +100,9 @@ class Proportional:
 class Best:
     """Uniform over the ``count`` best records (sampling for learnability; Rutherford et al. 2024).
 
+    Records with a score of 0 or less are among them only when no record has more: scores here say what there is to
+    learn.
+
     Attributes:
         count: How many, at least 1.
     """
@@ -115,7 +118,7 @@ class Best:
         """Return 1/count for the best of the known; ties go to the earlier slot."""
         scores = np.nan_to_num(memory.scores, nan=-np.inf)
         chosen = np.argsort(-scores, kind="stable")[: self.count]
-        chosen = chosen[np.isfinite(scores[chosen])]
+        chosen = chosen[scores[chosen] > 0]
         mass = np.zeros(len(scores))
         mass[chosen] = 1.0
         return _normalised(mass)

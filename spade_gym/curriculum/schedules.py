@@ -46,12 +46,14 @@ class Desk(NamedTuple):
         rng: Its source of chance.
         draw: Draws a record by the sampler; returns its task id.
         can_mutate: Whether the generator mutates.
+        exhausted: Whether the generator gives only tasks that the memory has (a small family), as far as can be seen.
     """
 
     memory: Memory
     rng: np.random.Generator
     draw: Callable[[], str]
     can_mutate: bool
+    exhausted: bool = False
 
 
 class Schedule(Protocol):
@@ -76,7 +78,7 @@ class Replay:
 
     Attributes:
         replay_probability: Share of replays once there are enough records.
-        min_records: Records before anything is replayed.
+        min_records: Records before anything is replayed; fewer if the generator has no more.
         train_new: Whether new tasks are trained on; robust PLR only scores them.
         mutate: Order a child of every replayed task, for scoring (ACCEL).
         plays_of_new: Tickets for each new task or child.
@@ -90,14 +92,14 @@ class Replay:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if not 0 <= self.replay_probability <= 1:
-            raise ValueError(f"replay_probability must be in [0, 1], got {self.replay_probability!r}")
+        _check_share(self.replay_probability)
         if self.min_records < 1 or self.plays_of_new < 1:
             raise ValueError("min_records and plays_of_new must be at least 1")
 
     def plan(self, desk: Desk) -> list[Order]:
         """Order one new task, or one replay (and its child)."""
-        if len(desk.memory) < self.min_records or desk.rng.random() >= self.replay_probability:
+        filling = len(desk.memory) < self.min_records and not (desk.exhausted and len(desk.memory))
+        if filling or desk.rng.random() >= self.replay_probability:
             return [Order("new", train=self.train_new, repeats=self.plays_of_new)]
         task_id = desk.draw()
         orders = [Order("replay", task_id)]
@@ -111,7 +113,8 @@ class FillThenReplay:
     """First every task of the generator, up to the memory's capacity; then replays by the sampler (bandits).
 
     Attributes:
-        num_tasks: Records before the replays begin; ``None`` for the memory's capacity.
+        num_tasks: Records before the replays begin, fewer if the generator has no more; ``None`` for the memory's
+            capacity.
     """
 
     num_tasks: int | None = None
@@ -119,7 +122,8 @@ class FillThenReplay:
     def plan(self, desk: Desk) -> list[Order]:
         """Order a new task while some are missing, else a replay."""
         wanted = desk.memory.capacity if self.num_tasks is None else self.num_tasks
-        return [Order("new")] if len(desk.memory) < wanted else [Order("replay", desk.draw())]
+        filling = len(desk.memory) < wanted and not (desk.exhausted and len(desk.memory))
+        return [Order("new")] if filling else [Order("replay", desk.draw())]
 
 
 @dataclass(slots=True)
@@ -129,27 +133,32 @@ class ScreenThenTrain:
     Attributes:
         num_screened: New tasks of a screening.
         plays: Tickets for each of them, not trained on.
-        train_asks: Replays until the next screening.
+        train_asks: Tickets to train on until the next screening.
+        replay_probability: Share of the screened among those (the paper's ρ); the others are new tasks.
     """
 
     num_screened: int = 100
     plays: int = 4
     train_asks: int = 2000
+    replay_probability: float = 0.5
     _phase: int = 0
 
     def __post_init__(self) -> None:
         """Check the ranges."""
         if min(self.num_screened, self.plays, self.train_asks) < 1:
             raise ValueError("num_screened, plays and train_asks must be at least 1")
+        _check_share(self.replay_probability)
 
     def plan(self, desk: Desk) -> list[Order]:
-        """Order a whole screening, or one replay."""
+        """Order a whole screening, or one play to train on."""
         if self._phase == 0:
             self._phase = self.train_asks
             for slot in [int(slot) for slot in desk.memory.slots()]:
                 desk.memory.remove(slot)
             return [Order("new", train=False, repeats=self.plays) for _ in range(self.num_screened)]
         self._phase -= 1
+        if desk.rng.random() >= self.replay_probability:
+            return [Order("new")]
         return [Order("replay", desk.draw())]
 
     def state_dict(self) -> dict[str, Any]:
@@ -208,3 +217,8 @@ class Rounds:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Read what ``state_dict`` gave."""
         self.round, self._active = int(state["round"]), tuple(state["active"])
+
+
+def _check_share(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"replay_probability must be in [0, 1], got {value!r}")

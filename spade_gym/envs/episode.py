@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import gymnasium
+import msgspec
 import numpy as np
 
 from spade_gym.errors import ProgramFault
@@ -19,7 +20,7 @@ from spade_gym.types import WIN_THRESHOLD
 FAULT_NOTICE = "The environment failed, and this episode was cut off."
 _SEEDS = 1 << 31
 _MAX_COMMANDS = 4096
-_OPTIONS = ("hint", "action_history")
+_MOST = 10**9
 
 
 def as_seed(seed: object) -> int | None:
@@ -44,14 +45,42 @@ def next_instance(rng: np.random.Generator) -> int:
     return int(rng.integers(_SEEDS))
 
 
+def as_count(name: str, value: object) -> int:
+    """Check a number of things: a whole number from 1 on, of Python or NumPy.
+
+    Raises:
+        TypeError: It is a bool or no whole number.
+        ValueError: It is below 1 or beyond 10**9.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be a whole number from 1 on, got {value!r} of type {type(value).__name__}")
+    number = operator.index(value)
+    if not 1 <= number <= _MOST:
+        raise ValueError(f"{name} must be from 1 to {_MOST}, got {number}")
+    return number
+
+
+def as_hint(value: object) -> bool:
+    """Check the choice of an arm.
+
+    Raises:
+        TypeError: It is no bool (the hint's text stands in the program's manifest).
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"hint must be True or False (the text is in the program's manifest), got {value!r}")
+    return bool(value)
+
+
 def as_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
     """Read limits from a mapping (so that an ``EnvSpec`` with them can be written as JSON).
 
     Raises:
-        TypeError: A limit is unknown.
+        TypeError: They are neither ``Limits`` nor a mapping, or a limit is unknown.
     """
     if limits is None or isinstance(limits, Limits):
         return limits or Limits()
+    if not isinstance(limits, Mapping):
+        raise TypeError(f"limits must be Limits or a mapping of some of them, got {limits!r}")
     known = Limits.__slots__
     for key in limits:
         if key not in known:
@@ -59,17 +88,25 @@ def as_limits(limits: Limits | Mapping[str, Any] | None) -> Limits:
     return Limits(**limits)
 
 
-def check_options(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def check_options(options: Mapping[str, Any] | None, known: Sequence[str]) -> dict[str, Any]:
     """Check the options of a reset.
 
     Raises:
+        TypeError: They are no mapping, or one has a value of another type.
         ValueError: An option is unknown.
     """
-    options = options or {}
-    for key in options:
-        if key not in _OPTIONS:
-            raise ValueError(f"unknown reset option {key!r}; the options are {', '.join(_OPTIONS)}")
-    return options
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a mapping or None, got {options!r}")
+    chosen = dict(options or {})
+    for key in chosen:
+        if key not in known:
+            raise ValueError(f"unknown reset option {key!r}; the options are {', '.join(known)}")
+    history = chosen.get("action_history", ())
+    if not isinstance(history, Sequence) or isinstance(history, str):
+        raise TypeError(f"action_history must be a sequence of texts, got {history!r}")
+    if "hint" in chosen:
+        chosen["hint"] = as_hint(chosen["hint"])
+    return chosen
 
 
 def with_hint(program: Program, observation: str) -> str:
@@ -112,11 +149,15 @@ def reset_info(program: Program, seed: int, tools: str) -> dict[str, Any]:
 
 
 def add_program_info(info: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Add what the program itself put into info: its ``commands`` where they are texts, and everything."""
+    """Add what the program itself put into info: its ``commands`` where they are texts, and everything as JSON.
+
+    JSON text, because a program may give values of any type: Gymnasium's vector environments make arrays of infos by
+    the type of the first value, and raise or change values where the next one differs.
+    """
     commands = given.get("commands")
-    if isinstance(commands, Sequence) and not isinstance(commands, str):
-        info["commands"] = [str(command) for command in commands]
-    info["program_info"] = dict(given)
+    if isinstance(commands, list) and all(isinstance(command, str) for command in commands):
+        info["commands"] = commands
+    info["program_info"] = msgspec.json.encode(given).decode()
 
 
 def last_reward_only(program: Program, reward: float, terminated: bool) -> float:

@@ -34,6 +34,7 @@ class SavePoint:
         total: Sum of rewards so far.
         ended: Whether the episode is over.
         observation: The last observation.
+        first_observation: The first one, from which commands may be read.
     """
 
     digest: str
@@ -42,6 +43,7 @@ class SavePoint:
     total: float
     ended: bool
     observation: str
+    first_observation: str | None
 
 
 class ProgramEnv(gymnasium.Env[str, str]):
@@ -85,10 +87,7 @@ class ProgramEnv(gymnasium.Env[str, str]):
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise ValueError(f"render_mode must be 'ansi', 'human' or absent, got {render_mode!r}")
-        if not isinstance(hint, bool):
-            raise TypeError(f"hint must be True or False (the text is in the program's manifest), got {hint!r}")
-        if max_turns is not None and (isinstance(max_turns, bool) or max_turns < 1):
-            raise ValueError(f"max_turns must be a positive whole number or absent, got {max_turns!r}")
+        max_turns = None if max_turns is None else episode.as_count("max_turns", max_turns)
         self.program = locate(program)
         self.limits = episode.as_limits(limits)
         self.render_mode = render_mode
@@ -96,7 +95,7 @@ class ProgramEnv(gymnasium.Env[str, str]):
         self.observation_space = Unicode(self.limits.text_chars + len(self.program.manifest.hint) + 16)
         self._max_turns = max_turns
         self._turn_limit = min(max_turns or self.limits.turns, self.limits.turns)
-        self._hint = hint
+        self._hint = episode.as_hint(hint)
         self._isolation = Isolation.parse(isolation)
         self._session: Session | None = None
         self._slot = 0
@@ -125,7 +124,7 @@ class ProgramEnv(gymnasium.Env[str, str]):
         Raises:
             ProgramFault: The program failed.
         """
-        chosen = episode.check_options(options)
+        chosen = episode.check_options(options, ("hint", "action_history"))
         seed = episode.as_seed(seed)
         super().reset(seed=seed)
         instance_seed = episode.next_instance(self.np_random) if seed is None else seed
@@ -142,7 +141,9 @@ class ProgramEnv(gymnasium.Env[str, str]):
         info = episode.reset_info(self.program, instance_seed, tools)
         if first.info:
             episode.add_program_info(info, first.info)
-        for action in chosen.get("action_history", ()):
+        for number, action in enumerate(chosen.get("action_history", ())):
+            if self._ended:
+                raise ValueError(f"action_history goes on after the episode's end: it ended with action {number}")
             observation, _, _, _, later = self.step(action)
             info.update(later)
         self._show()
@@ -160,17 +161,20 @@ class ProgramEnv(gymnasium.Env[str, str]):
             raise ResetNeeded("the episode is over (or none was begun): call reset() before step()")
         if action not in self.action_space:
             raise _bad_action(action, self.limits.action_chars)
+        action = str(action)
         session = self._open()
-        self._turns += 1
-        self._actions.append(action)
-        self._last_action = action
+        info: dict[str, Any] = {"is_success": False, "fault": ""}
         try:
             result = session.step(self._slot, action)
         except ProgramFault as fault:
             result = Transition(episode.FAULT_NOTICE, 0.0, False, True, {})
-            info: dict[str, Any] = {"is_success": False, "fault": episode.describe_fault(fault)}
-        else:
-            info = {"is_success": False, "fault": ""}
+            info["fault"] = episode.describe_fault(fault)
+        except BaseException:  # Ctrl-C in the middle: the action counts as not played, and a new worker is used
+            session.close()
+            raise
+        self._turns += 1
+        self._actions.append(action)
+        self._last_action = action
         observation, reward, terminated, truncated, given = result
         reward = episode.last_reward_only(self.program, reward, terminated)
         self._total += reward
@@ -270,7 +274,10 @@ class ProgramEnv(gymnasium.Env[str, str]):
         if self._instance_seed is None:
             raise ResetNeeded("call reset() before snapshot()")
         saved = self._open().snapshot(self._slot)
-        return SavePoint(self.program.digest, saved, self._turns, self._total, self._ended, self._observation)
+        return SavePoint(
+            self.program.digest, saved, self._turns, self._total, self._ended, self._observation,
+            self._first_observation,
+        )  # fmt: skip
 
     def restore(self, point: SavePoint) -> None:
         """Go back to a save point, of this environment or of another one with the same program.
@@ -279,6 +286,8 @@ class ProgramEnv(gymnasium.Env[str, str]):
             ValueError: It belongs to another program.
             ProgramFault: The program failed while its past was replayed.
         """
+        if not isinstance(point, SavePoint):
+            raise TypeError(f"restore takes what snapshot() gave, got {point!r}")
         if point.digest != self.program.digest:
             raise ValueError(
                 f"this save point belongs to the program {point.digest[:12]}, not to {self.program.digest[:12]}"
@@ -288,7 +297,7 @@ class ProgramEnv(gymnasium.Env[str, str]):
         self._actions = list(point.session.actions)
         self._last_action = self._actions[-1] if self._actions else None
         self._turns, self._total, self._ended = point.turns, point.total, point.ended
-        self._observation = point.observation
+        self._observation, self._first_observation = point.observation, point.first_observation
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_session": None, "_slot": 0}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -19,6 +19,7 @@ from spade_gym.envs import episode
 from spade_gym.envs.program_env import check_actions
 from spade_gym.envs.render import frame
 from spade_gym.envs.spaces import Unicode
+from spade_gym.errors import ProgramFault
 from spade_gym.locate import locate
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.base import Isolation, Limits
@@ -86,20 +87,21 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
     ) -> None:
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode of a vector environment must be 'ansi' or absent, got {render_mode!r}")
-        if num_envs < 1 or num_workers < 1:
-            raise ValueError(f"num_envs and num_workers must be at least 1, got {num_envs} and {num_workers}")
+        num_envs = episode.as_count("num_envs", num_envs)
+        num_workers = episode.as_count("num_workers", num_workers)
+        max_turns = None if max_turns is None else episode.as_count("max_turns", max_turns)
+        if not isinstance(program, Program | Path | str | Sequence):
+            raise TypeError(f"program must be a Program, a key, or a sequence of them, got {program!r}")
         keys = [program] if isinstance(program, Program | Path | str) else list(program)
         if not 0 < len(keys) <= num_envs:
             raise ValueError(
                 f"program must be one program or key, or a sequence of at most num_envs={num_envs}, got {len(keys)}"
             )
-        if not isinstance(hint, bool):
-            raise TypeError(f"hint must be True or False (the text is in the program's manifest), got {hint!r}")
         located = [locate(key) for key in keys]
         self.programs = tuple(located[index % len(located)] for index in range(num_envs))
         self.num_envs = num_envs
         self.limits = episode.as_limits(limits)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = _autoreset_mode(autoreset_mode)
         self.metadata = {**type(self).metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
         hint_chars = max(len(item.manifest.hint) for item in located) + 16
@@ -107,7 +109,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self.single_action_space = Unicode(self.limits.action_chars)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._hint = hint
+        self._hint = episode.as_hint(hint)
         self._max_turns = max_turns
         self._isolation = Isolation.parse(isolation)
         self._num_workers = num_workers
@@ -183,9 +185,10 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             ProgramFault: A program failed.
             ValueError: A seed list or mask of the wrong length.
         """
-        chosen = dict(options or {})
-        indices = self._chosen(chosen.pop("reset_mask", None))
-        hint = bool(episode.check_options(chosen).get("hint", self._hint))
+        self._refuse_closed()
+        chosen = episode.check_options(options, ("hint", "reset_mask"))
+        indices = self._chosen(chosen.get("reset_mask"))
+        hint = chosen.get("hint", self._hint)
         seeds = self._seed_list(seed)
         batch = self._reset(indices, [seeds[index] for index in indices])
         for fault in batch.faults.values():
@@ -216,7 +219,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             return [episode.as_seed(item) for item in seed]
         first = episode.as_seed(seed)
         assert first is not None
-        return [first + index for index in range(self.num_envs)]
+        return [episode.as_seed(first + index) for index in range(self.num_envs)]
 
     def _reset(self, indices: Sequence[int], seeds: Sequence[int | None]) -> Batch:
         """Start the episodes of some environments, whose streams go on where no seed is given."""
@@ -263,12 +266,14 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             ResetNeeded: ``reset`` was never called, or (mode Disabled) a finished environment was not reset.
             TypeError, ValueError: An action is no text, or too long.
         """
+        self._refuse_closed()
         if not self._begun:
-            raise ResetNeeded("call reset() before step()")
-        if isinstance(actions, str) or len(actions) != self.num_envs:
-            found = "one text" if isinstance(actions, str) else str(len(actions))
+            raise ResetNeeded("call reset() before step(), also after a step or reset was interrupted")
+        if not isinstance(actions, Sequence | np.ndarray) or isinstance(actions, str) or len(actions) != self.num_envs:
+            countable = isinstance(actions, Sequence | np.ndarray) and not isinstance(actions, str)
+            found = str(len(actions)) if countable else f"a {type(actions).__name__}"
             raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {found}")
-        self._check(actions)
+        actions = self._checked(actions)
         resetting: list[int] = []
         if self._ended.any():
             if self.autoreset_mode is AutoresetMode.DISABLED:
@@ -290,14 +295,20 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             infos = self._autoreset(restarting or resetting, infos)
         return tuple(self._observations), rewards, terminated, truncated, infos
 
-    def _check(self, actions: Sequence[object]) -> None:
+    def _refuse_closed(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError("this vector environment was closed; make a new one")
+
+    def _checked(self, actions: Sequence[str]) -> Sequence[str]:
         """Refuse bad actions; the common case, short ASCII texts, is decided at C speed."""
         try:
-            joined = "".join(actions)  # type: ignore[arg-type]
+            joined = "".join(actions)
         except TypeError:
             joined = "\ud800"
         if not joined.isascii() or len(joined) > self.limits.action_chars or set(map(type, actions)) != {str}:
             check_actions(actions, self.limits.action_chars)
+            return [str(action) for action in actions]
+        return actions
 
     def _play(
         self, actions: Sequence[str], skipped: list[int]
@@ -362,6 +373,17 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
     def _exchange(self, operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
         """Send every worker its share, then collect: workers run side by side. Results in the order of ``places``."""
         lanes = self._open()
+        try:
+            return self._collect(lanes, operation, places, values)
+        except BaseException:  # Ctrl-C in the middle: some places have moved on and some have not
+            for lane in lanes:
+                lane.session.close()
+            self._begun = False
+            raise
+
+    def _collect(
+        self, lanes: list[_Lane], operation: str, places: Sequence[int] | None, values: Sequence[Any]
+    ) -> Batch:
         if len(lanes) == 1 and places is None:
             lanes[0].session.begin(operation, list(zip(lanes[0].slots, values, strict=True)))
             return lanes[0].session.finish()
@@ -388,12 +410,16 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
     def _autoreset(self, indices: list[int], infos: dict[str, Any]) -> dict[str, Any]:
         batch = self._reset(indices, [None] * len(indices))
         for position, index in enumerate(indices):
-            if position in batch.faults:
-                self._reset_faults[index] = episode.describe_fault(batch.faults[position])
+            try:
+                if position in batch.faults:
+                    raise batch.faults[position]
+                info = self._reset_info(index, batch.infos.get(position))
+            except ProgramFault as fault:
+                self._reset_faults[index] = episode.describe_fault(fault)
                 self._observations[index] = episode.FAULT_NOTICE
                 continue
             self._observations[index] = self._first(index, batch.observations[position], self._hint)
-            infos = self._add_info(infos, self._reset_info(index, batch.infos.get(position)), index)
+            infos = self._add_info(infos, info, index)
         return infos
 
     # ---- looking
@@ -426,6 +452,14 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         for lane in self._lanes:
             lane.session.close()
         self._lanes = []
+
+
+def _autoreset_mode(value: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(value)
+    except ValueError:
+        modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
+        raise ValueError(f"autoreset_mode must be one of {modes}, got {value!r}") from None
 
 
 def _interleave(chosen: Sequence[int], shares: list[list[int]], batches: list[Batch]) -> Batch:

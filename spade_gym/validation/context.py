@@ -130,6 +130,11 @@ class Context:
         """How long plays go on that should reach the end: slightly past the turn limit."""
         return min(self.turn_limit + 2, _MAX_STEPS)
 
+    @property
+    def longest(self) -> int:
+        """How long any play may go on at all: past the turn limit, and past 200 steps."""
+        return max(self.steps, DEFAULT_TURNS + 2)
+
     # ---- its instances
 
     def firsts(self, seeds: Sequence[int]) -> list[str]:
@@ -139,7 +144,8 @@ class Context:
             ProgramFault: A reset failed.
         """
         missing = [seed for seed in seeds if seed not in self._firsts]
-        for play in self.player().play_many([(seed, script([])) for seed in missing], steps=0, origin="reset"):
+        items = [(seed, script([])) for seed in missing]
+        for play in self.player().play_many(items, steps=0, origin="reset", reuse=True):
             if play.fault is not None:
                 raise play.fault
             self._firsts[play.seed] = play.transitions[0]
@@ -152,10 +158,10 @@ class Context:
             ProgramFault: It raised, or returned no text.
         """
         if world is not None:
-            return self._ask_solution(seed, self.session(world))
+            return self._ask_solution(seed, world)
         if seed not in self._solutions:
             try:
-                self._solutions[seed] = self._ask_solution(seed, self.session())
+                self._solutions[seed] = self._ask_solution(seed, World())
             except ProgramFault as fault:
                 self._solutions[seed] = fault
         answer = self._solutions[seed]
@@ -163,13 +169,9 @@ class Context:
             raise answer
         return answer
 
-    def _ask_solution(self, seed: int, session: Session) -> str | None:
-        slot = session.open()
-        try:
-            session.reset(slot, seed)
-            return session.solution(slot)
-        finally:
-            session.close_slot(slot)
+    def _ask_solution(self, seed: int, world: World) -> str | None:
+        with self.player(world).instance(seed) as slot:
+            return self.session(world).solution(slot)
 
     def solution_actions(self, seed: int) -> list[str]:
         """The solution as actions, boxed for games; empty where there is none or it failed."""

@@ -41,7 +41,7 @@ def check_reset_gate(context: Context) -> Iterator[Finding]:
     if not context.is_tool_use:
         return
     seeds = SEEDS if context.reset_gate == "any" else _PAPER_SEEDS
-    rows = [row for seed in seeds for row in _criteria_at_reset(context.session(), seed)]
+    rows = [row for seed in seeds for row in criteria_at_reset(context.session(), seed)]
     if not rows:
         yield failure("reset_gate", "the program has no criteria, so nothing can be completed", seeds=list(seeds))
     for number in sorted({row.number for row in rows}):
@@ -49,7 +49,8 @@ def check_reset_gate(context: Context) -> Iterator[Finding]:
         yield from _judge(number, about, len(seeds), context.reset_gate == "any")
 
 
-def _criteria_at_reset(session: Session, seed: int) -> Iterator[CriterionAtReset]:
+def criteria_at_reset(session: Session, seed: int) -> Iterator[CriterionAtReset]:
+    """What every criterion says of a freshly reset instance."""
     slot = session.open()
     try:
         session.reset(slot, seed)

@@ -12,6 +12,7 @@ from spade_gym.errors import ProgramFault
 from spade_gym.sandbox.base import World
 from spade_gym.validation import actions
 from spade_gym.validation.context import SEEDS, Context
+from spade_gym.validation.criteria import criteria_at_reset
 from spade_gym.validation.finding import Finding, failure, warning
 from spade_gym.validation.plays import Play, script
 
@@ -37,8 +38,8 @@ def check_determinism(context: Context) -> Iterator[Finding]:
     scripts += [(seed, context.as_actions(elsewhere[seed] or "")) for seed in different]
     scripts += [(seed, _probes(context, shift=seed)) for seed in _MORE_SEEDS]
     items = [(seed, script(moves)) for seed, moves in scripts]
-    here = context.player().play_many(items, steps=context.steps, origin="solution")
-    there = context.player(OTHER_WORLD).play_many(items, steps=context.steps, origin="solution")
+    here = context.player().play_many(items, steps=context.steps, origin="solution", reuse=True)
+    there = context.player(OTHER_WORLD).play_many(items, steps=context.steps, origin="solution", reuse=True)
     for one, other in zip(here, there, strict=True):
         found = first_difference(one, other)
         if found is not None:
@@ -137,6 +138,7 @@ def check_shared_state(context: Context) -> Iterator[Finding]:
     player, shared = context.player(), context.player(ONE_NAMESPACE)
     alone = [player.play(seed, policy, steps=context.steps, origin="solution") for seed, policy in items]
     rounds = [shared.play_many(items, steps=context.steps, origin="solution") for _ in range(2)]
+    yield from _shared_criteria(context)
     for how, plays in zip(("side by side with another", "after a second reset"), rounds, strict=True):
         for one, other in zip(alone, plays, strict=True):
             found = first_difference(one, other)
@@ -148,5 +150,23 @@ def check_shared_state(context: Context) -> Iterator[Finding]:
                 f"seed {one.seed} plays differently {how}: instances share state (class attributes, mutable "
                 "defaults, module globals), or reset does not start everything anew",
                 seed=one.seed, step=step, actions=one.actions[:step], values=values,
+            )  # fmt: skip
+            return
+
+
+def _shared_criteria(context: Context) -> Iterator[Finding]:
+    """Criteria of a fresh instance must not see what other instances did before."""
+    if not context.is_tool_use:
+        return
+    for seed in SEEDS[:2]:
+        alone = list(criteria_at_reset(context.session(), seed))
+        shared = list(criteria_at_reset(context.session(ONE_NAMESPACE), seed))
+        changed = [one.number for one, other in zip(alone, shared, strict=False) if one.value is not other.value]
+        if changed:
+            yield failure(
+                "shared_state",
+                f"criterion {changed[0] + 1} of a fresh instance with seed {seed} depends on what other instances did: "
+                "instances share state (class attributes, mutable defaults, module globals)",
+                seed=seed, criteria=changed,
             )  # fmt: skip
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spade_gym.errors import ProgramFault
 from spade_gym.validation import actions
-from spade_gym.validation.context import Context
+from spade_gym.validation.context import SEEDS, Context
 from spade_gym.validation.finding import Finding, failure, warning
 from spade_gym.validation.plays import script
 
@@ -33,6 +33,7 @@ def check_load(context: Context) -> Iterator[Finding]:
 def check_smoke(context: Context) -> Iterator[Finding]:
     """``reset(seed=42)``, three probe actions, ``reset(seed=123)``; all results have the right types.
 
+    The seeds 0–4, which the other checks play, must be playable too.
     Source: method, section 4, point 2. Of the probes, one is an announced command where there is one:
     nonsense alone ends many programs at once and then tests a single step.
     """
@@ -43,6 +44,12 @@ def check_smoke(context: Context) -> Iterator[Finding]:
     if first.fault is not None:
         context.is_playable = False
         yield failure("smoke", f"reset(seed={_PLAY_SEED}) fails: {first.fault}", **first.evidence())
+        return
+    starts = player.play_many([(seed, script([])) for seed in SEEDS], steps=0, origin="probe", reuse=True)
+    broken = next((play for play in starts if play.fault is not None), None)
+    if broken is not None:
+        context.is_playable = False
+        yield failure("smoke", f"reset(seed={broken.seed}) fails: {broken.fault}", **broken.evidence())
         return
     move = actions.announced([first.observation]).commands[:1]
     probes = [*(actions.boxed(text) for text in move), *actions.GARBAGE, actions.boxed("1")]

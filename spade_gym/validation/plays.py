@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,6 +141,21 @@ class Player:
         self._kills = kills
         self._deadline = deadline
         self._starts = Starts(session)
+
+    @contextlib.contextmanager
+    def instance(self, seed: int) -> Iterator[int]:
+        """Lend the slot of an instance as after a reset, for questions about it.
+
+        Raises:
+            ProgramFault: The reset failed.
+        """
+        slots, answers = self._starts.start([seed], reuse=True)
+        try:
+            if isinstance(answers[0], ProgramFault):
+                raise answers[0]
+            yield slots[0]
+        finally:
+            self._starts.release(slots)
 
     def play(self, seed: int, policy: Policy, *, steps: int, origin: str) -> Play:
         """Play one episode of at most ``steps`` steps."""

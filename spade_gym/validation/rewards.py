@@ -46,7 +46,7 @@ def check_reward(context: Context) -> Iterator[Finding]:
     """
     moves = [*context.commands, *context.solution_actions(0)[:8], *actions.GARBAGE[:1]]
     items = [(seed, random_moves(moves, seed)) for seed in range(_NUM_RANDOM_PLAYS)]
-    context.player().play_many(items, steps=context.steps, origin="random")
+    context.player().play_many(items, steps=context.steps, origin="random", reuse=True)
     broken = next((play for play in context.plays if is_reward_fault(play.fault)), None)
     if broken is not None:
         yield failure("reward", f"a reward is no finite number: {broken.fault}", **broken.evidence())

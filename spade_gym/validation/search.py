@@ -5,6 +5,7 @@ Only asked where there is no ``solution()`` to show it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ from spade_gym.validation.rewards import random_moves
 
 _SEEDS = (0, 1, 2)
 _NUM_RANDOM_PLAYS = 40
+_AT_ONCE = 8
+#: After so long the search by chance is given up, and so is an exhaustive one.
+_MAX_SECONDS = 10.0
 #: Steps of one seed's exhaustive search, and states of one depth, before it is given up.
 _MAX_STEPS = 3_000
 _MAX_STATES = 120
@@ -49,10 +53,15 @@ def check_unwinnable(context: Context) -> Iterator[Finding]:
     if not context.commands:
         yield warning("unwinnable", "no_win_found: no commands are announced, so none could be tried")
         return
-    items = [(seed, policy) for seed in _SEEDS for policy in _policies(context, seed)]
-    context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
-    if any(play.won for play in context.plays):
-        return
+    begin = time.monotonic()
+    for seed in _SEEDS:
+        for policies in _policies(context, seed):
+            items = [(seed, policy) for policy in policies]
+            context.player().play_many(items, steps=context.steps, origin="search", reuse=True)
+            if any(play.won for play in context.plays):
+                return
+            if time.monotonic() - begin > _MAX_SECONDS:
+                break
     best = max(context.plays, key=lambda play: play.total)
     if best.total > 0:
         message = f"no_win_found: of {len(context.plays)} plays, the best returns {best.total:g} and none wins"
@@ -61,11 +70,14 @@ def check_unwinnable(context: Context) -> Iterator[Finding]:
     yield from _judge_nothing_earned(context)
 
 
-def _policies(context: Context, seed: int) -> list[Policy]:
+def _policies(context: Context, seed: int) -> Iterator[list[Policy]]:
+    """Each command once and for ever, then chance, a few plays at a time."""
     commands = context.commands
-    single = [script([command]) for command in commands]
-    chance = [random_moves(commands, 1_000 * seed + number) for number in range(_NUM_RANDOM_PLAYS)]
-    return [*single, *map(repeat, commands), *chance]
+    yield [script([command]) for command in commands]
+    yield [repeat(command) for command in commands]
+    for start in range(0, _NUM_RANDOM_PLAYS, _AT_ONCE):
+        numbers = range(1_000 * seed + start, 1_000 * seed + start + _AT_ONCE)
+        yield [random_moves(commands, number) for number in numbers]
 
 
 def _judge_nothing_earned(context: Context) -> Iterator[Finding]:
@@ -107,6 +119,7 @@ def exhaust(session: Session, commands: Sequence[str], seed: int, depth: int) ->
         depth: Longest play.
     """
     slot = session.open()
+    begin = time.monotonic()
     try:
         session.reset(slot, seed)
         layer: list[tuple[tuple[str, ...], Snapshot]] = [((), session.snapshot(slot))]
@@ -124,7 +137,8 @@ def exhaust(session: Session, commands: Sequence[str], seed: int, depth: int) ->
                     if outcome.terminated or outcome.truncated:
                         continue
                     state = session.fingerprint(slot)
-                    if state is None or num_steps >= _MAX_STEPS or len(following) >= _MAX_STATES:
+                    slow = time.monotonic() - begin > _MAX_SECONDS
+                    if slow or state is None or num_steps >= _MAX_STEPS or len(following) >= _MAX_STATES:
                         return Exhaustion(False, num_steps, num_states, None)
                     if state not in following:
                         following[state] = (moves, session.snapshot(slot))

@@ -30,7 +30,7 @@ def check_solution(context: Context) -> Iterator[Finding]:
             yield problem
             return
     items = [(seed, script(context.solution_actions(seed))) for seed in seeds]
-    plays = context.player().play_many(items, steps=2 * context.steps, origin="solution")
+    plays = context.player().play_many(items, steps=context.longest, origin="solution", reuse=True)
     lost = [play for play in plays if not play.won]
     if lost:
         make = warning if len(lost) == 1 and lost[0].seed in _MORE_SEEDS else failure

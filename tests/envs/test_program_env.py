@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+import signal
 import subprocess
 import sys
 
@@ -278,7 +280,7 @@ def test_info_of_a_program_is_passed_on_under_its_own_key() -> None:
     env.reset(seed=1)
     info = env.step("info")[4]
     assert info["commands"] == ["a", "b"]
-    assert info["program_info"] == {"commands": ["a", "b"], "n": 1}
+    assert json.loads(info["program_info"]) == {"commands": ["a", "b"], "n": 1}
     env.close()
 
 
@@ -314,8 +316,6 @@ def test_the_solution_of_an_instance_leaves_it_as_it_is() -> None:
 
 
 def test_observations_of_tool_use_programs_come_with_schemas() -> None:
-    import json
-
     env = gymnasium.make("spade/CartwheelOrders-v0")
     _, info = env.reset(seed=1)
     tools = json.loads(info["tools"])
@@ -324,4 +324,86 @@ def test_observations_of_tool_use_programs_come_with_schemas() -> None:
         _, _, terminated, _, info = env.step(line)
     assert terminated
     assert info["is_success"]
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"max_turns": "5"}, "max_turns must be a whole number"),
+        ({"max_turns": 2.5}, "max_turns must be a whole number"),
+        ({"max_turns": 0}, "max_turns must be from 1"),
+        ({"max_turns": 10**30}, "max_turns must be from 1"),
+        ({"limits": 5}, "limits must be Limits or a mapping"),
+        ({"limits": {"nope": 1}}, "unknown limit 'nope'"),
+        ({"hint": "go"}, "hint must be True or False"),
+        ({"isolation": 9}, "isolation must be one of"),
+        ({"render_mode": "rgb"}, "render_mode must be"),
+    ],
+)
+def test_constructor_arguments_of_the_wrong_kind_are_named(arguments: dict[str, object], complaint: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        spade_gym.ProgramEnv(make_program(), **arguments)  # type: ignore[arg-type]
+    if "render_mode" not in arguments:
+        with pytest.raises((TypeError, ValueError), match=complaint):
+            spade_gym.ProgramVectorEnv(2, program=make_program(), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (5, "options must be a mapping"),
+        ({"action_history": "abc"}, "action_history must be a sequence of texts"),
+        ({"action_history": 5}, "action_history must be a sequence of texts"),
+        ({"action_history": ["win", "a"]}, "goes on after the episode's end"),
+        ({"hint": "yes"}, "hint must be True or False"),
+    ],
+)
+def test_reset_options_of_the_wrong_kind_are_named(options: object, complaint: str) -> None:
+    env = spade_gym.ProgramEnv(make_program())
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        env.reset(seed=1, options=options)  # type: ignore[arg-type]
+    env.close()
+
+
+def test_an_interrupted_step_counts_as_not_played() -> None:
+    env = spade_gym.ProgramEnv(make_program())
+    env.reset(seed=1)
+    expected = play(env, ["a", "b"], 1)
+    env.reset(seed=1)
+    env.step("a")
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            env.step("hang")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert env.action_history == ("a",)
+    assert env.step("b")[0] == expected[2][0]  # type: ignore[index]
+    env.close()
+
+
+def test_numpy_texts_are_actions() -> None:
+    env = spade_gym.ProgramEnv(make_program())
+    env.reset(seed=1)
+    assert env.step(np.str_("abc"))[0].startswith("abc 1")
+    env.close()
+
+
+def test_commands_follow_a_restored_save_point() -> None:
+    source = COUNTER.replace('f"seed {seed} draw', r'f"Say \\boxed{{go {seed}}}. {seed} draw')
+    env = spade_gym.ProgramEnv(make_program(source))
+    env.reset(seed=1)
+    point = env.snapshot()
+    env.reset(seed=2)
+    assert env.commands == ("go 2",)
+    env.restore(point)
+    assert env.commands == ("go 1",)
+    with pytest.raises(TypeError, match="restore takes what snapshot"):
+        env.restore(5)  # type: ignore[arg-type]
     env.close()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+import signal
 
 import gymnasium
 import numpy as np
@@ -262,6 +264,88 @@ def test_arguments_that_would_be_lost_are_refused() -> None:
         spade_gym.ProgramEnv([make_program()])  # type: ignore[arg-type]
     vector = spade_gym.ProgramVectorEnv(2, program=make_program())
     vector.reset(seed=1)
-    with pytest.raises(ValueError, match="got one text"):
-        vector.step("xy")
+    for actions, found in (("xy", "a str"), (None, "a NoneType"), ({"a": 1, "b": 2}, "a dict")):
+        with pytest.raises(ValueError, match=f"got {found}"):
+            vector.step(actions)  # type: ignore[arg-type]
+    assert vector.step(np.array(["x", "y"]))[0][1].startswith("y 1")
+    with pytest.raises(ValueError, match="unknown reset option 'action_history'"):
+        vector.reset(options={"action_history": []})
+    with pytest.raises(ValueError, match="'NextStep', 'SameStep', 'Disabled', got 'foo'"):
+        spade_gym.ProgramVectorEnv(2, program=make_program(), autoreset_mode="foo")
+    for count in ("4", 2.5, True, None):
+        with pytest.raises(TypeError, match="num_envs must be a whole number"):
+            spade_gym.ProgramVectorEnv(count, program=make_program())  # type: ignore[arg-type]
+    with pytest.raises(gymnasium.error.Error, match="seed must be from 0"):
+        vector.reset(seed=2**63 - 1)
+    vector.close()
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="was closed"):
+        vector.step(["a", "b"])
+
+
+INFOS = ["'a'", "[1, 2]", "None", "2.7", "{'a': 1}", "2 ** 70", "True", "[[1.0]] * (seed + 1)"]
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("other", INFOS)
+def test_infos_of_any_type_side_by_side_harm_nobody(other: str, mode: str) -> None:
+    source = COUNTER.replace(
+        'return "see info", 0.0, False, self.turn >= self.max_turns, {"commands": ["a", "b"], "n": self.turn}',
+        f'seed = self.goal; return "", 0.0, self.turn == 2, False, {{"v": 1 if self.goal % 2 else {other}, "_v": 3}}',
+    )
+    vector = spade_gym.ProgramVectorEnv(6, program=make_program(source), autoreset_mode=mode)
+    vector.reset(seed=0)
+    for _ in range(4):
+        infos = vector.step(["info"] * 6)[4]
+    texts = infos["program_info"] if mode == "NextStep" else infos["final_info"]["program_info"]
+    assert all(json.loads(text)["_v"] == 3 for text in texts if text is not None)
+    vector.close()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_program_whose_tools_fail_after_a_reset_does_not_end_the_run(mode: str) -> None:
+    source = """
+class DeskEnv(ToolUseBaseEnv):
+    def reset(self, seed=None):
+        self.odd = seed % 2
+        self._user_messages, self._message_criteria, self._tools = ["Go."], [lambda s: True], {}
+        return "Go.", {}
+
+    def step(self, action):
+        return "done", 1.0, True, False, {}
+
+    def tool_schemas(self):
+        if self.odd:
+            raise ValueError("no tools today")
+        return []
+"""
+    program = make_program(source, class_name="DeskEnv", setting="tool_use")
+    vector = spade_gym.ProgramVectorEnv(2, program=program, autoreset_mode=mode)
+    vector.reset(seed=[0, 2])
+    faults = 0
+    for _ in range(24):
+        infos = vector.step(["x", "x"])[4]
+        told = infos["final_info"]["fault"] if mode == "SameStep" else infos["fault"]
+        faults += sum("no tools today" in text for text in told if text)
+    assert faults > 2
+    vector.close()
+
+
+def test_an_interrupted_batch_must_be_reset_and_then_goes_on() -> None:
+    vector = spade_gym.ProgramVectorEnv(2, program=[make_program(), OTHER])
+    first = vector.reset(seed=1)[0]
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            vector.step(["a", "hang"])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    with pytest.raises(ResetNeeded, match="interrupted"):
+        vector.step(["a", "a"])
+    assert vector.reset(seed=1)[0] == first
+    assert vector.step(["a", "a"])[0][0].startswith("a 1")
     vector.close()

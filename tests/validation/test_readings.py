@@ -33,11 +33,15 @@ def test_fragments_of_numbers_and_lists():
     assert fragments("5, 8, 13")["its last element"] == "13"
 
 
-@pytest.mark.parametrize(("answer", "expression"), [("42", "(lambda: 41 + 1)()"), ("north", "'htron'[::-1]")])
+@pytest.mark.parametrize(
+    ("answer", "expression"), [("42", "(lambda: 50000042 - 50000000)()"), ("north", "'htron'[::-1]")]
+)
 def test_disguised_answers_evaluate_to_the_answer_and_do_not_show_it(answer: str, expression: str):
-    assert list(disguises(answer).values()) == [expression]
-    assert str(eval(expression)) == answer
-    assert answer not in expression
+    (disguise,) = disguises(answer).values()
+    assert disguise.text == expression
+    assert str(eval(disguise.text)) == answer
+    assert answer not in disguise.parts
+    assert all(part in disguise.text for part in disguise.parts)
 
 
 @pytest.mark.parametrize("answer", ["", "1", "2", "anna", "a b", "AB/CD"])
