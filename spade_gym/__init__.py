@@ -4,6 +4,7 @@ Importing this package registers ``spade/<Name>-v0`` for every bundled program a
 others, and has no other effect.
 """
 
+import spade_gym.ctrl_c  # noqa: F401 - first: it covers the time that the other imports take
 from spade_gym.envs.program_env import ProgramEnv
 from spade_gym.envs.program_vector_env import ProgramVectorEnv
 from spade_gym.envs.registration import register_bundled, register_pool

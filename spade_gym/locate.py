@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from pathlib import Path
 
 from spade_gym.errors import ManifestError, PoolError, SpadeError
+from spade_gym.plain_file import read_file, shown
 from spade_gym.pool import Pool, registries, registry
-from spade_gym.programs.program import Program
+from spade_gym.pool_entry import read_entry
+from spade_gym.programs.program import MAX_SOURCE_BYTES, Program
 from spade_gym.programs.reply import program_from_reply, program_from_source
 
 _DIGEST = re.compile(r"[0-9a-f]{8,64}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_MAX_BYTES = 1 << 20
+#: Largest file with a program or a raw reply: thinking aloud may be long, a program may not.
+MAX_PROGRAM_BYTES, MAX_REPLY_BYTES = MAX_SOURCE_BYTES, 4 << 20
+_ALLOWED = "a bundled name (spade-gym list), 8 to 64 digits of a digest, or a file or folder"
 _registered_pools: dict[str, Pool] = {}
 
 
@@ -38,7 +43,8 @@ def locate(key: str | Path | Program) -> Program:
     Args:
         key: A ``Program``; ``spade/OddCoin`` or ``OddCoin`` (bundled); ``mine/Name`` of a pool registered as
             ``mine``; 8 to 64 hexadecimal digits of a digest (bundled, third parties' and registered pools); a folder
-            with ``program.py`` and ``manifest.toml``; a Python file; or a file with a model's raw reply.
+            with ``program.py`` and ``manifest.toml``; a Python file; or a file with a model's raw reply. Files are
+            regular ones of bounded size; symbolic links are not followed.
 
     Raises:
         SpadeError: Nothing, or more than one program, answers; the message says what was tried.
@@ -48,12 +54,13 @@ def locate(key: str | Path | Program) -> Program:
         return key
     if not isinstance(key, str | Path):
         raise TypeError(
-            f"a program is given as a Program, a path, a name or a digest, got {type(key).__name__}: {key!r}"
+            f"a program is given as a Program, a path, a name or a digest, got {type(key).__name__}: {shown(key)}"
         )
-    path = Path(key)
     text = str(key)
-    if path.exists():
-        return _from_path(path)
+    if not text:
+        raise PoolError(f"the program is an empty text; give {_ALLOWED}")
+    if os.path.lexists(text):
+        return _from_path(Path(text))
     if _DIGEST.fullmatch(text):
         return _from_digest(text)
     if "/" in text and text.count("/") == 1 and not text.startswith(("/", ".")):
@@ -64,17 +71,15 @@ def locate(key: str | Path | Program) -> Program:
             return _from_registry(name) if namespace == "spade" else pools[namespace].get(name)
     if re.fullmatch(r"\w+", text):
         return _from_registry(text)
-    raise PoolError(
-        f"no program {text!r}: it is no existing file or folder, no bundled name (spade-gym list) and no digest"
-    )
+    raise PoolError(f"no program {shown(text, limit=300)}: it is no existing file or folder; give {_ALLOWED}")
 
 
 @functools.lru_cache(maxsize=256)
 def _from_registry(name: str) -> Program:
     pool = registry()
     folder = pool.path / folder_name(name)
-    if re.fullmatch(r"\w+", name) and folder.is_dir():
-        program = Program.read(folder)
+    if re.fullmatch(r"\w+", name) and os.path.isdir(folder):
+        program = read_entry(folder, follow=True)
         if program.name == name:
             return program
     return pool.get(name)
@@ -96,16 +101,17 @@ def _from_digest(digits: str) -> Program:
 def _from_path(path: Path) -> Program:
     if path.is_dir():
         return Program.read(path)
-    if path.name == "program.py" and (path.parent / "manifest.toml").exists():
+    if path.name == "program.py" and os.path.lexists(path.parent / "manifest.toml"):
         return Program.read(path.parent)
+    is_program = path.suffix == ".py"
     try:
-        data = path.read_bytes()
-        if len(data) > _MAX_BYTES:
-            raise ManifestError(f"{path} has {len(data)} bytes; a program has at most {_MAX_BYTES}")
+        data = read_file(path, max_bytes=MAX_PROGRAM_BYTES if is_program else MAX_REPLY_BYTES)
         text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"{path} cannot be read as UTF-8 text: {error}") from error
-    read = program_from_source if path.suffix == ".py" else program_from_reply
+    except PoolError as error:
+        raise ManifestError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{str(path)!r} is not UTF-8 text: {error}") from error
+    read = program_from_source if is_program else program_from_reply
     try:
         return read(text)
     except SpadeError as error:

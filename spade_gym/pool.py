@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from spade_gym import plugins, pool_entry
 from spade_gym.errors import PoolError
+from spade_gym.plain_file import as_path, shown
 from spade_gym.programs.program import Program
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -62,16 +63,22 @@ class Pool:
     and a writer that is killed leaves only a temporary folder, which a later writer removes.
     """
 
-    def __init__(self, path: Path | str, *, installed: bool = False) -> None:
+    def __init__(self, path: Path | str, *, installed: bool = False, title: str = "") -> None:
         """Name a pool; nothing is read or created yet.
 
         Args:
             path: The folder. ``add`` creates it.
             installed: The folder belongs to an installed package: it is never written, and symbolic links
                 (with which some installers build packages) are followed.
+            title: What to call it in messages; by default its path.
+
+        Raises:
+            TypeError: The path is no text or path.
+            PoolError: The path is empty.
         """
-        self.path = Path(path)
+        self.path = as_path("the path of a pool", path)
         self.installed = installed
+        self.title = title or f"the pool {str(self.path)!r}"
         self._tidied = False
 
     def __repr__(self) -> str:
@@ -85,11 +92,17 @@ class Pool:
             replace: Replace the manifest when the same source is already there with another one.
 
         Raises:
+            TypeError: It is no ``Program``.
             PoolError: The pool cannot be written, the program is too large, or its entry is damaged.
             ManifestError: TOML cannot hold a value of the manifest.
         """
+        if not isinstance(program, Program):
+            raise TypeError(
+                f"a pool keeps a spade_gym.Program, got {type(program).__name__}: {shown(program)}; "
+                "Program.read(folder) and validate_reply(text, name=...).program give one"
+            )
         if self.installed:
-            raise PoolError(f"{self} belongs to an installed package and is not written to; use a folder of your own")
+            raise PoolError(f"{self.title}: an installed package is not written to; use a folder of your own")
         source, manifest = pool_entry.encode_entry(program)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -101,15 +114,18 @@ class Pool:
             if replace and kept.manifest != program.manifest:
                 self._replace_manifest(existing, manifest)
         except OSError as error:
-            raise PoolError(f"{self} cannot be written: {error}") from error
+            raise PoolError(f"{self.title} cannot be written: {error}") from error
         return existing
 
     def get(self, key: str) -> Program:
         """Return the program of a name, or of a digest or its first digits (at least 8).
 
         Raises:
+            TypeError: The key is no text.
             PoolError: Nothing or more than one program answers to the key, or its entry is damaged.
         """
+        if not isinstance(key, str):
+            raise TypeError(f"a program of a pool is named by text, got {type(key).__name__}: {shown(key)}")
         whole = self.path / key.lower() if _DIGEST.fullmatch(key.lower()) else None
         if whole is not None and os.path.lexists(whole):
             return self._read(whole)
@@ -129,7 +145,7 @@ class Pool:
             return self._read(next(iter(found.values())))
         if found:
             digests = ", ".join(sorted(found))
-            raise PoolError(f"{key!r} names {len(found)} programs of {self}; give one digest: {digests}")
+            raise PoolError(f"{key!r} names {len(found)} programs of {self.title}; give one digest: {digests}")
         raise PoolError(self._unknown(key, names, damages))
 
     def names(self) -> tuple[str, ...]:
@@ -192,7 +208,7 @@ class Pool:
         try:
             names = [name for name in os.listdir(self.path) if name[0] not in "._"]
         except OSError as error:
-            raise PoolError(f"there is no readable pool at {str(self.path)!r}: {error}") from error
+            raise PoolError(f"there is no readable pool at {shown(str(self.path), limit=300)}: {error}") from error
         return [self.path / name for name in sorted(names) if os.path.isdir(self.path / name)]
 
     def _read(self, folder: Path) -> Program:
@@ -253,7 +269,8 @@ class Pool:
 
     def _unknown(self, key: str, names: list[str], damages: list[Damage]) -> str:
         near = difflib.get_close_matches(key, sorted(set(names)), n=3, cutoff=0.5)
-        text = f"{self} holds no program {key!r} among its {len(names)}; give a name or at least 8 digits of a digest"
+        text = f"no program {shown(key)} among the {len(names)} of {self.title}; "
+        text += "give a name or at least 8 digits of a digest"
         if near:
             text += f". Did you mean {' or '.join(near)}?"
         if damages:
@@ -267,7 +284,7 @@ def registry() -> Pool:
     Raises:
         PoolError: The package ``spade_registry`` is not installed as files.
     """
-    return _package_pool("spade_registry")
+    return _package_pool("spade_registry", "the bundled programs")
 
 
 def registries() -> dict[str, Pool]:
@@ -288,15 +305,16 @@ def registries() -> dict[str, Pool]:
                 f"the registry {plugin.name!r} is offered twice, also by {plugin.distribution}; uninstall one of them"
             )
         module = plugins.load("registries", plugin.name)
-        pools[plugin.name] = _package_pool(getattr(module, "__name__", str(module)))
+        package = getattr(module, "__name__", str(module))
+        pools[plugin.name] = _package_pool(package, f"the programs of {package} ({plugin.distribution})")
     return pools
 
 
-def _package_pool(package: str) -> Pool:
+def _package_pool(package: str, title: str) -> Pool:
     try:
         root = resources.files(package)
     except (ImportError, TypeError) as error:
         raise PoolError(f"the package {package!r} with bundled programs cannot be imported: {error}") from error
     if not isinstance(root, Path):
         raise PoolError(f"the package {package!r} is not installed as files on disk (a zip archive?); unpack it")
-    return Pool(root, installed=True)
+    return Pool(root, installed=True, title=title)

@@ -1,8 +1,8 @@
 """How one program lies in a folder, and how it is read and written without trusting what is there.
 
 An entry is a folder that holds ``program.py`` and ``manifest.toml``. A pool may come from anybody, so reading
-an entry never leaves its folder (no symbolic links, only regular files), never reads more than a stated size,
-and never runs anything. It is no defence against somebody who changes the folder *while* it is read.
+an entry never leaves its folder (no symbolic links, only regular files; see ``plain_file``), never reads more than
+a stated size, and never runs anything.
 """
 
 from __future__ import annotations
@@ -15,48 +15,11 @@ import time
 from pathlib import Path
 
 from spade_gym.errors import ManifestError, PoolError
-from spade_gym.programs.program import Manifest, Program
-
-#: Largest source and manifest that a pool takes, in bytes.
-MAX_SOURCE_BYTES = 1 << 20
-MAX_MANIFEST_BYTES = 1 << 18
+from spade_gym.programs.program import MAX_MANIFEST_BYTES, MAX_SOURCE_BYTES, Manifest, Program
 
 #: Folders of this prefix are half-written entries; those older than this many seconds are leftovers of a crash.
 TEMPORARY_PREFIX = ".tmp-"
 TEMPORARY_SECONDS = 3600.0
-
-
-def read_file(path: Path, *, max_bytes: int, follow: bool = False) -> bytes:
-    """Read a regular file of bounded size, without following a symbolic link.
-
-    Args:
-        path: The file.
-        max_bytes: Largest size that is read.
-        follow: Follow symbolic links (for files of installed packages, which some installers link).
-
-    Raises:
-        PoolError: It is missing, a link, no regular file, too large or unreadable.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    if not follow:
-        if path.is_symlink():
-            raise PoolError(f"{str(path)!r} is a symbolic link; links are not followed: put the file itself there")
-        flags |= getattr(os, "O_NOFOLLOW", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise PoolError(f"{str(path)!r} cannot be read: {reason}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise PoolError(f"{str(path)!r} is no regular file")
-        try:
-            data = file.read(max_bytes + 1)
-        except OSError as error:
-            raise PoolError(f"{str(path)!r} cannot be read: {error}") from error
-    if len(data) > max_bytes:
-        raise PoolError(f"{str(path)!r} is larger than the {max_bytes} bytes that are allowed for it")
-    return data
 
 
 def read_manifest(folder: Path, *, follow: bool = False) -> tuple[Manifest, str]:
@@ -65,17 +28,11 @@ def read_manifest(folder: Path, *, follow: bool = False) -> tuple[Manifest, str]
     Raises:
         PoolError: The folder is a link, or the manifest is missing, too large or malformed.
     """
-    if not follow and folder.is_symlink():
-        raise PoolError(f"{str(folder)!r} is a symbolic link; links are not followed: put the folder itself there")
-    path = folder / "manifest.toml"
-    text = _decode(read_file(path, max_bytes=MAX_MANIFEST_BYTES, follow=follow), path)
+    _refuse_link(folder, follow)
     try:
-        manifest, digest = Manifest.from_toml(text, where=repr(str(path)))
-    except (ManifestError, ValueError, RecursionError) as error:  # the last two: numbers and nesting without end
-        raise PoolError(f"{str(path)!r}: {error}" if not isinstance(error, ManifestError) else str(error)) from error
-    if len(digest) != 64:
-        raise PoolError(f"{str(path)!r}: the field 'digest' must be the sha256 of program.py, got {digest[:80]!r}")
-    return manifest, digest
+        return Manifest.read(folder, follow_links=follow)
+    except ManifestError as error:
+        raise PoolError(str(error)) from error
 
 
 def read_entry(folder: Path, *, follow: bool = False) -> Program:
@@ -84,13 +41,11 @@ def read_entry(folder: Path, *, follow: bool = False) -> Program:
     Raises:
         PoolError: A file is missing, a link, too large or malformed, or the digest does not match.
     """
-    manifest, digest = read_manifest(folder, follow=follow)
-    path = folder / "program.py"
-    source = _decode(read_file(path, max_bytes=MAX_SOURCE_BYTES, follow=follow), path)
+    _refuse_link(folder, follow)
     try:
-        return Program(source=source, manifest=manifest, digest=digest)
+        return Program.read(folder, follow_links=follow)
     except ManifestError as error:
-        raise PoolError(f"{str(folder)!r}: {error}") from error
+        raise PoolError(str(error)) from error
 
 
 def encode_entry(program: Program) -> tuple[bytes, bytes]:
@@ -109,15 +64,23 @@ def encode_entry(program: Program) -> tuple[bytes, bytes]:
 
 
 def write_temporary(pool: Path, files: dict[str, bytes]) -> Path:
-    """Write files durably into a fresh temporary folder of a pool and return the folder."""
+    """Write files durably into a fresh temporary folder of a pool and return the folder.
+
+    Raises:
+        OSError: They cannot be written; the folder is removed.
+    """
     folder = pool / f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
     folder.mkdir()
-    for name, data in files.items():
-        with open(folder / name, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    sync_folder(folder)
+    try:
+        for name, data in files.items():
+            with open(folder / name, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        sync_folder(folder)
+    except BaseException:  # a full disk, Ctrl-C: nothing half-written stays
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 
@@ -144,8 +107,6 @@ def remove_old_temporaries(pool: Path, *, older_than_seconds: float = TEMPORARY_
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _decode(data: bytes, path: Path) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise PoolError(f"{str(path)!r} is not UTF-8 text: {error}") from error
+def _refuse_link(folder: Path, follow: bool) -> None:
+    if not follow and os.path.islink(folder):
+        raise PoolError(f"{str(folder)!r} is a symbolic link; links are not followed: put the folder itself there")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from spade_gym.errors import PoolError
+from spade_gym.plain_file import as_path
 from spade_gym.pool import Pool
 from spade_gym.pool_entry import encode_entry
 from spade_gym.programs.program import Program
@@ -37,11 +38,15 @@ def export_pool(pool: Pool, target: Path | str, form: Form = "folder") -> int:
         PoolError: The target exists or cannot be written, the form is unknown, or the pool is damaged.
         ManifestError: JSON or TOML cannot hold a value of a manifest.
     """
-    target = Path(target)
+    target = as_path("the target of an export", target)
     if form not in get_args(Form):
         raise PoolError(f"form must be one of {', '.join(get_args(Form))}, got {form!r}")
     if os.path.lexists(target):
         raise PoolError(f"{str(target)!r} exists; give a name that does not, nothing is overwritten")
+    if pool.path.resolve() in target.resolve().parents:
+        raise PoolError(
+            f"{str(target)!r} lies in the pool itself, as an entry would; name a place outside {pool.title}"
+        )
     write = {"folder": _write_folder, "jsonl": _write_jsonl, "published": _write_published}[form]
     temporary = target.with_name(f".tmp-{os.getpid()}-{secrets.token_hex(8)}")
     try:

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 from spade_gym.errors import PoolError, SpadeError
 from spade_gym.in_order import in_order
+from spade_gym.plain_file import as_path
 from spade_gym.pool import Pool
-from spade_gym.pool_entry import MAX_SOURCE_BYTES, read_entry
+from spade_gym.pool_entry import read_entry
 from spade_gym.pool_published import published, raiser
 from spade_gym.pool_records import build_program, read_record
 from spade_gym.pool_rows import json_lines, parquet_rows
-from spade_gym.programs.program import Program
+from spade_gym.programs.program import MAX_SOURCE_BYTES, Program
 
 #: Says why a program is not wanted, or ``None`` when it is.
 Check = Callable[[Program], str | None]
@@ -62,6 +63,7 @@ def import_pool(source: Path | str, pool: Pool, *, check: Check | None = None, j
         One result an entry, in the order of the source.
 
     Raises:
+        TypeError: The source is no path.
         PoolError: The source has none of these forms, or it or the pool is damaged as a whole.
     """
     return list(import_entries(source, pool, check=check, jobs=jobs))
@@ -73,13 +75,13 @@ def import_entries(
     """Do what :func:`import_pool` does and yield each result as soon as it is known."""
     known: set[str] = set()
     if pool.path.is_dir():
-        known = {program.digest for program in pool}
+        known = {program.digest for program in pool.survey().programs}
     there_before = frozenset(known)
 
     def look(item: _Entry) -> ImportResult | tuple[str, Program]:
         return _look(*item, check, there_before)
 
-    for seen in in_order(look, _entries(Path(source)), jobs=jobs):
+    for seen in in_order(look, _entries(as_path("the source of an import", source)), jobs=jobs):
         yield seen if isinstance(seen, ImportResult) else _keep(*seen, pool, known)
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from spade_gym.errors import PoolError
-from spade_gym.pool_entry import MAX_SOURCE_BYTES, read_file
+from spade_gym.plain_file import read_file
 from spade_gym.pool_records import Record, build_program, read_record
 from spade_gym.pool_rows import json_lines
-from spade_gym.programs.program import Program
+from spade_gym.programs.program import MAX_SOURCE_BYTES, Program
 
 #: Largest manifest and list of checksums, in bytes.
 MAX_MANIFEST_BYTES = 1 << 30

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from spade_gym.errors import PoolError
+from spade_gym.plain_file import open_plain
 
 #: Longest line of a JSONL file, in bytes.
 MAX_LINE_BYTES = 8 << 20
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield every line as (where, object); a line that is no JSON object as (where, PoolError)."""
-    if path.is_symlink():
-        raise PoolError(f"{str(path)!r} is a symbolic link; links are not followed: put the file itself there")
-    with open(path, "rb") as file:
+    """Yield every line as (where, object); a line that is no JSON object as (where, PoolError).
+
+    Raises:
+        PoolError: It is no plain file, or a line is too long.
+    """
+    with open_plain(path) as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             where = f"{path.name} line {number}"
             if len(line) > MAX_LINE_BYTES:
@@ -43,7 +46,8 @@ def parquet_rows(path: Path) -> Iterator[tuple[str, Any]]:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise PoolError(
-            "reading Parquet needs pyarrow: pip install 'spade-gym[parquet]', or convert the file to JSONL"
+            "reading Parquet needs pyarrow: pip install 'spade-gym[parquet]' (in a clone: pip install '.[parquet]'), "
+            "or convert the file to JSONL"
         ) from error
     number = 0
     try:

@@ -7,8 +7,8 @@ import pytest
 
 from spade_gym.errors import PoolError
 from spade_gym.pool import Pool, registries, registry
-from spade_gym.pool_entry import MAX_SOURCE_BYTES, TEMPORARY_PREFIX
-from spade_gym.programs.program import Manifest, Program, digest_of
+from spade_gym.pool_entry import TEMPORARY_PREFIX
+from spade_gym.programs.program import MAX_SOURCE_BYTES, Manifest, Program, digest_of
 
 SOURCE = "class CoinEnv:\n    pass\n"
 
@@ -175,6 +175,49 @@ def test_a_linked_folder_is_not_followed(tmp_path):
     (tmp_path / "pool" / "coin").symlink_to(tmp_path / "outside")
     with pytest.raises(PoolError, match="link"):
         list(Pool(tmp_path / "pool"))
+
+
+@pytest.mark.parametrize("name", ["program.py", "manifest.toml"])
+def test_a_folder_in_the_place_of_a_file_is_one_damage(tmp_path, name):
+    pool = Pool(tmp_path)
+    sound = pool.add(make(SOURCE + "# sound\n", name="Sound"))
+    (pool.add(make()) / name).unlink()
+    (tmp_path / make().digest / name).mkdir()
+    survey = pool.survey()
+    assert [program.name for program in survey.programs] == ["Sound"]
+    ((entry, problem),) = survey.damages
+    assert (entry, "no regular file but a folder" in problem) == (make().digest, True)
+    assert pool.get("Sound").digest == sound.name
+    assert pool.add(make(SOURCE + "# more\n", name="More")).exists()
+
+
+def test_a_writer_that_finds_the_disk_full_leaves_nothing(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PoolError, match="No space left"):
+        Pool(tmp_path).add(make())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "reason"),
+    [
+        (lambda: Pool(None), TypeError, "path of a pool must be a path as text or pathlib.Path, got NoneType"),
+        (lambda: Pool(5), TypeError, "got int: 5"),
+        (lambda: Pool(b"pool"), TypeError, "bytes"),
+        (lambda: Pool(""), PoolError, "path of a pool is empty"),
+        (lambda: Pool("a\0b"), PoolError, "zero character"),
+        (lambda: Pool(".").get(5), TypeError, "named by text, got int: 5"),
+        (lambda: Pool(".").add("x"), TypeError, "got str: 'x'"),
+        (lambda: list(Pool("x" * 5000)), PoolError, "no readable pool"),
+        (lambda: Pool("x" * 5000).add(make()), PoolError, "cannot be written"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(call, error, reason):
+    with pytest.raises(error, match=reason):
+        call()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

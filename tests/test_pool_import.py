@@ -350,3 +350,51 @@ def test_an_own_manifest_with_unknown_fields_is_refused():
 )
 def test_program_name(title, name):
     assert program_name(title) == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"skill": "\ud800"}, "surrogate"),
+        ({"win_rate": "\udfff"}, "surrogate"),
+        ({"max_turns": 10**9}, "max_turns"),
+        ({"kwargs": {"a": 1 << 64}}, "64 bits"),
+        ({"kwargs": {"a": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}}, "deep"),
+        ({"hint": "x" * 100_000}, "hint"),
+        ({"commands": ["x"] * 5_000}, "commands"),
+    ],
+)
+def test_a_value_that_no_manifest_takes_refuses_that_entry_only(tmp_path, changes, reason):
+    rows = [{"file": "game_1.py", **changes}, {"file": "game_2.py"}]
+    source = publish(tmp_path / "in", {"game_1.py": game("Coin"), "game_2.py": game("Dice")}, rows=rows)
+    results = import_pool(source, Pool(tmp_path / "pool"))
+    assert [result.accepted for result in results] == [False, True]
+    assert reason in results[0].message
+
+
+def test_a_damaged_neighbour_does_not_stop_an_import(tmp_path):
+    source = publish(tmp_path / "in", {"game_1.py": game("Coin")})
+    (tmp_path / "pool" / "odd" / "manifest.toml").mkdir(parents=True)
+    (result,) = import_pool(source, Pool(tmp_path / "pool"))
+    assert result.accepted
+    (tmp_path / "copy").mkdir()
+    results = import_pool(tmp_path / "pool", Pool(tmp_path / "copy"))
+    assert sorted(item.accepted for item in results) == [False, True]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_manifest_that_is_a_named_pipe_does_not_hang(tmp_path):
+    source = publish(tmp_path / "in", {"game_1.py": game("Coin")})
+    (source / "manifest.jsonl").unlink()
+    os.mkfifo(source / "manifest.jsonl")
+    with pytest.raises(PoolError, match="named pipe"):
+        import_pool(source, Pool(tmp_path / "pool"))
+
+
+def test_paths_that_are_none_are_named(tmp_path):
+    with pytest.raises(TypeError, match="source of an import"):
+        import_pool(None, Pool(tmp_path))
+    with pytest.raises(TypeError, match="target of an export"):
+        export_pool(filled_pool(tmp_path / "pool"), 5)
+    with pytest.raises(PoolError, match="lies in the pool"):
+        export_pool(Pool(tmp_path / "pool"), tmp_path / "pool" / "out")

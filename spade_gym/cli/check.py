@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from spade_gym.cli.judge import (
     refuse_unexpected,
 )
 from spade_gym.cli.terminal import visible, width
-from spade_gym.errors import SpadeError
+from spade_gym.errors import PoolError, SpadeError
 from spade_gym.in_order import in_order
 
 if TYPE_CHECKING:
@@ -75,26 +77,60 @@ def run(args: argparse.Namespace, *, checks: Checks | None = None) -> int:
 def keep_rejected(path: Path, verdict: Verdict, folder: Path) -> None:
     """Copy a rejected file into a folder and write its verdict beside it as ``<name>.reason.json``.
 
-    Files of one name from different folders are told apart by a part of their digest.
+    Files of one name from different folders are told apart by a part of their digest. The two files appear whole
+    and together, or neither does.
 
     Raises:
         SpadeError: The folder cannot be written.
     """
+    from spade_gym.plain_file import read_file
+
     try:
-        data = path.read_bytes() if path.is_file() and path.stat().st_size <= 1 << 26 else None
-    except OSError:  # unreadable: the reason alone is kept
+        data = read_file(path, max_bytes=1 << 26, follow=True)
+    except PoolError:  # unreadable: the reason alone is kept
         data = None
     name = path.name or "unnamed"
+    reason = check_report.dump(check_report.to_json(verdict)) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if data is not None and (folder / name).exists() and (folder / name).read_bytes() != data:
+        if data is not None and _has_other(folder / name, data):
             name = f"{path.stem}-{hashlib.sha256(data).hexdigest()[:8]}{path.suffix}"
-        if data is not None:
-            (folder / name).write_bytes(data)
-        reason = check_report.dump(check_report.to_json(verdict)) + "\n"
-        (folder / f"{name}.reason.json").write_text(reason, encoding="utf-8")
+        files = {f"{name}.reason.json": reason.encode("utf-8")}
+        _write_together(folder, files if data is None else {name: data, **files})
     except OSError as error:
-        raise SpadeError(f"the rejected file {visible(str(path))} cannot be kept in {folder}: {error}") from error
+        raise SpadeError(
+            f"the rejected file {visible(str(path))} cannot be kept in {visible(str(folder))}: "
+            f"{visible(str(error.strerror or error))}"
+        ) from error
+
+
+def _has_other(path: Path, data: bytes) -> bool:
+    """Tell whether a file of another content has this name."""
+    from spade_gym.plain_file import read_file
+
+    if not os.path.lexists(path):
+        return False
+    try:
+        return read_file(path, max_bytes=len(data)) != data
+    except PoolError:  # a folder, a link, a larger file
+        return True
+
+
+def _write_together(folder: Path, files: dict[str, bytes]) -> None:
+    """Write files under temporary names and rename them when all are whole.
+
+    Raises:
+        OSError: One cannot be written; what was written of them is removed.
+    """
+    temporaries = {name: folder / f".tmp-{os.getpid()}-{secrets.token_hex(4)}" for name in files}
+    try:
+        for name, data in files.items():
+            temporaries[name].write_bytes(data)
+        for name, temporary in temporaries.items():
+            os.replace(temporary, folder / name)
+    finally:
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
 
 
 def _named(verdict: Verdict, path: Path) -> Verdict:

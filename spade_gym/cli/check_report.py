@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,15 @@ if TYPE_CHECKING:
 
 _VALUE_CHARS = 300
 _SHOWN_ITEMS = 12
+#: How evidence that was cut says so, and how long it was (``spade_gym.validation.finding.shorten``).
+_CUT_TEXT = re.compile(r"(.*)… \((\d{1,12}) characters\)", re.DOTALL)
+_CUT_LIST = re.compile(r"… \((\d{1,12}) items\)")
 
 #: What helps against a failed check. Their order and meaning: ``spade_gym.validation.validate``.
 REMEDIES = {
-    "read": "Give a readable UTF-8 text file: a raw reply (.md, .txt), a program (.py) or a pool entry.",
+    "read": "Give a readable UTF-8 text file: a raw reply (.md, .txt), a program (.py), or a sound entry of a pool.",
     "extract": "The reply must hold one complete program in a ```python fence (was it cut off by the token limit?).",
-    "syntax": "Mend the line that is named; none of the known repairs helped (a reply cut off cannot be mended).",
+    "syntax": "Mend the line that is named; none of the known repairs helped.",
     "contract": "Define one class named ...Env with reset(seed=None) and step(action).",
     "load": "The module and the constructor must run without arguments, quickly, and without raising.",
     "smoke": "reset must give (text, dict), and step (text, number, bool, bool, dict) for any text action.",
@@ -41,13 +45,16 @@ REMEDIES = {
     "reward": "Keep every reward finite and the sum of a play's rewards within [0, 1]; pay nothing twice.",
     "internal": "Report this; the program was not judged.",
 }
+_CUT_OFF = "Ask for the reply again, with a larger token limit; what was cut off cannot be mended."
 _DEFAULT_REMEDY = "Look at the evidence, change the program (or the request to the designer) and check again."
 #: Notes that the lines ``repairs`` and ``adapters`` already tell.
 _TOLD = ("repair", "adapter")
 
 
-def remedy_for(check: str) -> str:
-    """Return what to do about a failed check."""
+def remedy_for(check: str, message: str = "") -> str:
+    """Return what to do about a failed check; its message tells a reply that was cut off from a faulty one."""
+    if check in ("extract", "syntax", "contract") and message.startswith("The reply is truncated"):
+        return _CUT_OFF
     return REMEDIES.get(check, _DEFAULT_REMEDY)
 
 
@@ -69,7 +76,7 @@ def describe(verdict: Verdict, *, columns: int) -> str:
         lines.append(_finding(finding, "failed", columns))
     for finding in (item for item in verdict.warnings if item.check not in _TOLD):
         lines.append(_finding(finding, "note", columns))
-    remedies = dict.fromkeys(remedy_for(finding.check) for finding in verdict.failures)
+    remedies = dict.fromkeys(remedy_for(finding.check, finding.message) for finding in verdict.failures)
     if remedies:
         lines.append("    what to do:")
         lines.extend(wrap(f"- {text}", columns=columns, indent="      ") for text in remedies)
@@ -135,12 +142,26 @@ def _finding(finding: Finding, label: str, columns: int) -> str:
 
 
 def _value(value: Any) -> str:
-    """Show a piece of evidence on few lines: texts quoted, lists and long texts cut."""
-    if isinstance(value, list | tuple) and len(value) > _SHOWN_ITEMS:
-        shown = ", ".join(_value(item) for item in value[:_SHOWN_ITEMS])
-        return f"{shown}, ... ({len(value)} in all; --json shows them)"
-    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple | Mapping) for item in value):
-        return ", ".join(_value(item) for item in value)
-    text = json.dumps(plain(value), ensure_ascii=False) if not isinstance(value, str) else f'"{value}"'
+    """Show a piece of evidence on few lines: texts quoted, lists and long texts cut, each with its true length."""
+    if isinstance(value, list | tuple):
+        cut = _CUT_LIST.fullmatch(value[-1]) if value and isinstance(value[-1], str) else None
+        kept, length = (value[:-1], int(cut[1])) if cut else (value, len(value))
+        if length > _SHOWN_ITEMS:
+            shown = ", ".join(_value(item) for item in kept[:_SHOWN_ITEMS])
+            return f"{shown}, ... ({length} in all; --json shows more)"
+        if not any(isinstance(item, list | tuple | Mapping) for item in value):
+            return ", ".join(_value(item) for item in value)
+    if isinstance(value, str):
+        cut = _CUT_TEXT.fullmatch(value)
+        text, length = (cut[1], int(cut[2])) if cut else (value, len(value))
+        return _shortened(f'"{text}"', length, always=cut is not None)
+    text = json.dumps(plain(value), ensure_ascii=False)
+    return _shortened(text, len(text))
+
+
+def _shortened(text: str, length: int, *, always: bool = False) -> str:
+    """Cut a text for people; ``length`` is what it had before anything was cut or escaped."""
     text = visible(text, newlines=False)
-    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}... ({len(text)} characters)"
+    if len(text) <= _VALUE_CHARS and not always:
+        return text
+    return f"{text[:_VALUE_CHARS]}... ({length} characters)"

@@ -10,8 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spade_gym.cli.judge import read_reply, written
 from spade_gym.cli.terminal import bold, visible
-from spade_gym.errors import ReplyError
 
 if TYPE_CHECKING:
     from spade_gym.programs.program import Program
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     level = resolve_level(Isolation.parse(args.isolation))
     name, text = _read(args.reply)
     print(bold("1. A model's reply becomes a program, if it passes the checks"))
-    verdict = validate_reply(text, name=name, isolation=level)
+    verdict = validate_reply(text, name=name, origin={"kind": "reply", "file": written(name)}, isolation=level)
     print(f"   {name}: {len(text)} characters, class {verdict.class_name or '(none)'}")
     print(f"   repairs: {', '.join(verdict.repairs) or 'none'}; adapters: {', '.join(verdict.adapters) or 'none'}")
     for finding in verdict.failures:
@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
 def _suggestions(program: Program, pool: Path, folder: Path) -> list[str]:
     lines = ["list", "play BeaconWalk", f"play {program.name} --pool {pool}"]
     if program.manifest.commands or _announces_a_menu(program):
-        lines.append(f"train sb3 --program {folder}   (needs the extra sb3: pip install '.[sb3]')")
+        extra = "pip install 'spade-gym[sb3]', in a clone pip install '.[sb3]'"
+        lines.append(f"train sb3 --program {folder}   (needs the extra sb3: {extra})")
     return lines
 
 
@@ -86,10 +87,7 @@ def _command_name() -> str:
 def _read(path: Path | None) -> tuple[str, str]:
     if path is None:
         return "ferry.md", (resources.files("spade_gym.replies") / "ferry.md").read_text("utf-8")
-    try:
-        return path.name, path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReplyError(f"{path} cannot be read as UTF-8 text: {error}", check="read") from error
+    return path.name, read_reply(path)
 
 
 def _show_first_turn(program: Program, level: str) -> None:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from spade_gym.programs.program import Program
     from spade_gym.validation.finding import Finding, Verdict
 
-#: Largest reply that is read; thinking aloud may be long, a program may not (see ``pool_entry``).
-MAX_REPLY_BYTES = 4 << 20
-
 
 class Checks(NamedTuple):
     """The two ways to check: a program, and a raw reply together with what to call it."""
@@ -36,7 +33,9 @@ def real_checks(isolation: str | None) -> Checks:
 
     return Checks(
         program=lambda program: validate(program, isolation=isolation),
-        reply=lambda text, name: validate_reply(text, name=name, isolation=isolation),
+        reply=lambda text, name: validate_reply(
+            text, name=name, origin={"kind": "reply", "file": written(name)}, isolation=isolation
+        ),
     )
 
 
@@ -77,13 +76,14 @@ def refusal(check: str, message: str) -> Verdict:
     )
 
 
-def read_text(path: Path) -> str:
-    """Read a reply or program as text.
+def read_reply(path: Path) -> str:
+    """Read a reply or program as text; a link that somebody named himself is followed.
 
     Raises:
         PoolError: It is missing, no regular file, too large, unreadable, or no UTF-8 text.
     """
-    from spade_gym.pool_entry import read_file
+    from spade_gym.locate import MAX_REPLY_BYTES
+    from spade_gym.plain_file import read_file
 
     data = read_file(path, max_bytes=MAX_REPLY_BYTES, follow=True)
     if b"\0" in data:
@@ -96,6 +96,11 @@ def read_text(path: Path) -> str:
         raise PoolError(
             f"{str(path)!r} is no UTF-8 text (byte {data[error.start]:#04x} at {error.start}). Save it as UTF-8"
         ) from error
+
+
+def written(name: str) -> str:
+    """Return a file name as a manifest can hold it: bytes that are no UTF-8 as escapes, not too long."""
+    return name.encode("utf-8", errors="backslashreplace").decode("utf-8")[:500]
 
 
 def add_jobs_argument(parser: argparse.ArgumentParser) -> None:
@@ -122,17 +127,17 @@ def default_jobs() -> int:
 
 
 def _judge(path: Path, checks: Checks) -> Verdict:
-    if path.is_dir():
-        if not (path / "manifest.toml").is_file():
+    if os.path.isdir(path):
+        if not os.path.lexists(path / "manifest.toml"):
             raise PoolError(f"{str(path)!r} is a folder without a manifest.toml; give files, or folders of a pool")
         return _judge_entry(path, checks)
-    if path.name == "program.py" and path.with_name("manifest.toml").is_file():
+    if path.name == "program.py" and os.path.lexists(path.with_name("manifest.toml")):
         return _judge_entry(path.parent, checks)
-    text = read_text(path)
+    text = read_reply(path)
     if path.suffix == ".py":
         from spade_gym.programs.reply import program_from_source
 
-        return checks.program(program_from_source(text, origin={"kind": "file", "file": path.name}))
+        return checks.program(program_from_source(text, origin={"kind": "file", "file": written(path.name)}))
     return checks.reply(text, path.name)
 
 
@@ -140,11 +145,11 @@ def _judge_entry(folder: Path, checks: Checks) -> Verdict:
     """Check an entry of a pool under its manifest, also when its source was edited since."""
     import dataclasses
 
-    from spade_gym.pool_entry import read_manifest
-    from spade_gym.programs.program import Program
+    from spade_gym.plain_file import read_text
+    from spade_gym.programs.program import MAX_SOURCE_BYTES, Manifest, Program
 
-    manifest, digest = read_manifest(folder, follow=True)
-    program = Program(source=read_text(folder / "program.py"), manifest=manifest)
+    manifest, digest = Manifest.read(folder)
+    program = Program(source=read_text(folder / "program.py", max_bytes=MAX_SOURCE_BYTES), manifest=manifest)
     verdict = checks.program(program)
     if program.digest == digest:
         return verdict

@@ -14,11 +14,15 @@ import contextlib
 import difflib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType, ModuleType
 
+from spade_gym import ctrl_c
 from spade_gym.cli.terminal import visible
+from spade_gym.ctrl_c import INTERRUPTED
 from spade_gym.errors import SpadeError
 
 #: Every command: its module and one line for ``--help``.
@@ -34,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("spade_gym.cli.demo", "the main job on a recorded reply: check it, isolate it, play it"),
 }
 
-_INTERRUPTED, _BROKEN_PIPE, _ERROR = 130, 141, 2
+_BROKEN_PIPE, _ERROR = 141, 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +48,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments after ``spade-gym``; ``None`` takes the process's own.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed_streams()
     _keep_output_alive()
+    with _interrupts() as interrupted:
+        return _run_safely(arguments, interrupted)
+
+
+def _run_safely(arguments: list[str], interrupted: threading.Event) -> int:
+    """Run one command; an error after Ctrl-C is its consequence, whatever a library made of it."""
     debug = "--debug" in arguments
     try:
         status = _run(arguments)
@@ -52,17 +63,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except SystemExit as stop:  # argparse: 0 after --help, 2 after a usage error
         return stop.code if isinstance(stop.code, int) else _ERROR
-    except KeyboardInterrupt:
-        if debug:
-            raise
-        print("\nspade-gym: interrupted", file=sys.stderr)
-        return _INTERRUPTED
     except BrokenPipeError:
         _discard_output()
-        return _BROKEN_PIPE
-    except (SpadeError, OSError) as error:
-        if debug:
+        return INTERRUPTED if interrupted.is_set() else _BROKEN_PIPE
+    except BaseException as error:
+        known = isinstance(error, SpadeError | OSError)
+        if debug or not (known or interrupted.is_set() or isinstance(error, KeyboardInterrupt)):
             raise
+        if interrupted.is_set() or isinstance(error, KeyboardInterrupt):
+            print("\nspade-gym: interrupted", file=sys.stderr)
+            return INTERRUPTED
         print(f"spade-gym: {visible(str(error))}", file=sys.stderr)
         return _ERROR
 
@@ -109,6 +119,34 @@ def _run(arguments: list[str]) -> int:
 
 def _module(name: str) -> ModuleType:
     return importlib.import_module(name)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in the place of standard streams that the caller closed (``>&-``)."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Note Ctrl-C beside raising ``KeyboardInterrupt``: some libraries make another error of it."""
+    noted = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.set()
+        raise KeyboardInterrupt
+
+    old = signal.getsignal(signal.SIGINT)
+    ours = (signal.default_int_handler, ctrl_c.exit_at_once)
+    if threading.current_thread() is not threading.main_thread() or old not in ours:
+        yield noted
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, old)
 
 
 def _keep_output_alive() -> None:

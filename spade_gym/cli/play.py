@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, *, make: Callable[[Found, str | None], Any] | 
         raise SpadeError(f"{found.program.name} has no hint; play it without --hint")
     seed = secrets.randbelow(1 << 31) if args.seed is None else args.seed
     path = args.transcript if args.transcript is not None else default_path(found.program.name, seed)
-    with Transcript(path) as transcript:
+    with Transcript(path, on_first_step=args.transcript is None) as transcript:
         transcript.write("start", name=found.program.name, digest=found.program.digest, seed=seed, hint=args.hint)
         env = (make or make_env)(found, args.isolation)
         episode = Episode(env, found.program, ask=ask, show=print, transcript=transcript, columns=width())
@@ -51,7 +51,8 @@ def run(args: argparse.Namespace, *, make: Callable[[Found, str | None], Any] | 
             episode.play(seed=seed, hint=args.hint)
         finally:
             env.close()
-            print(f"\n{episode.outcome} after {episode.turn} turns, return {episode.score:g}; transcript: {path}")
+            record = f"transcript: {visible(str(path))}" if transcript.is_written else "nothing to record"
+            print(f"\n{episode.outcome} after {episode.turn} turns, return {episode.score:g}; {record}")
     if episode.outcome == "interrupted":
         return _INTERRUPTED
     return 1 if episode.outcome == "faulty" else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spade_gym.programs.program import Program
 
 _MAX_COMMANDS = 60
+_META = frozenset({"hint", "commands", "tools", "quit", "exit", "help"})
 _HELP = """:hint      show the hint (it spoils the game)
 :commands  show the actions that are known
 :tools     show the tools and their arguments
@@ -63,6 +65,9 @@ class Episode:
     _info: Mapping[str, Any] = field(default_factory=dict)
     _tools: list[Mapping[str, Any]] = field(default_factory=list)
     _terminated: bool = False
+    _asked: str = ""
+    _announced: str = ""
+    _declared: list[str] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -79,6 +84,8 @@ class Episode:
             observation, self._info = self.env.reset(seed=seed, options={"hint": True} if hint else None)
             self._tools = _schemas(self._info.get("tools"))
             self.transcript.write("reset", seed=seed, hint=hint, observation=observation)
+            self._announced = observation
+            self._declared = [*_texts(self._info.get("commands")), *self.program.manifest.commands]
             self._show_text(observation)
             while not self.outcome:
                 self._take_turn()
@@ -96,13 +103,16 @@ class Episode:
         if typed is None:
             self.outcome = "end of input"
             return
-        typed = typed.strip()
+        typed, asked, self._asked = typed.strip(), self._asked, ""
         if typed in (":quit", ":q", ":exit"):
             self.outcome = "quit"
         elif not typed:
             self.show("Type an action, or :help.")
         elif typed.startswith(":"):
             self._meta(typed)
+        elif typed.casefold() in _META and typed != asked and not self._declares(typed):
+            self._asked = typed
+            self.show(f"Did you mean :{typed.casefold()}? To send it as an action, type {typed} once more.")
         else:
             self._send(typed)
 
@@ -136,6 +146,14 @@ class Episode:
             self.outcome = "won" if self.score >= WIN_THRESHOLD else "lost"
         elif truncated:
             self.outcome = "cut off"
+
+    def _declares(self, word: str) -> bool:
+        """Tell whether the program itself has a command or tool of this word, as far as is known."""
+        tools = [signature(tool).partition(" ")[0] for tool in self._tools]
+        known = [*_texts(self._info.get("commands")), *self._declared, *tools]
+        whole = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
+        boxed = re.compile(rf"\\boxed\s*\{{\s*{re.escape(word)}\b", re.IGNORECASE)
+        return any(whole.search(text) for text in known) or bool(boxed.search(self._announced))
 
     def _blame(self, fault: str) -> None:
         self.outcome = "faulty"

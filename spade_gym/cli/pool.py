@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spade_gym.cli.check_report import describe, dump, remedy_for
-from spade_gym.cli.judge import Checks, add_jobs_argument, default_jobs, judge, real_checks, refuse_unexpected
+from spade_gym.cli.judge import Checks, add_jobs_argument, default_jobs, judge, real_checks, refuse_unexpected, written
 from spade_gym.cli.list import add_filter_arguments, print_programs
 from spade_gym.cli.show import add_detail_arguments, print_program
 from spade_gym.cli.terminal import visible, width
+from spade_gym.cli.which_program import POOL_VARIABLE, default_pool
 from spade_gym.errors import ManifestError, PoolError
 from spade_gym.in_order import in_order
 from spade_gym.types import SETTINGS
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from spade_gym.pool import Pool
     from spade_gym.programs.program import Program
     from spade_gym.validation.finding import Verdict
-
-#: The pool that is meant when ``--pool`` is not given; this environment variable comes before ``./pool``.
-POOL_VARIABLE = "SPADE_GYM_POOL"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,11 +77,10 @@ def _action(
     actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-    default = Path(os.environ.get(POOL_VARIABLE) or "pool")
     parser.add_argument(
         "--pool",
         type=Path,
-        default=default,
+        default=default_pool(),
         metavar="DIR",
         help=f"the pool's folder (default: ${POOL_VARIABLE}, or ./pool)",
     )
@@ -167,7 +163,7 @@ def _unchecked() -> Checks:
 
     return Checks(
         program=accept,
-        reply=lambda text, name: accept(program_from_reply(text, origin={"kind": "reply", "file": name})),
+        reply=lambda text, name: accept(program_from_reply(text, origin={"kind": "reply", "file": written(name)})),
     )
 
 
@@ -202,7 +198,8 @@ def _import_check(checks: Checks | None, args: argparse.Namespace) -> Callable[[
         if verdict.accepted:
             return None
         first = verdict.failures[0]
-        return f"failed {first.check}: {first.message} {remedy_for(first.check)} (--unchecked imports it all the same)"
+        remedy = remedy_for(first.check, first.message)
+        return f"failed {first.check}: {first.message} {remedy} (--unchecked imports it all the same)"
 
     return check
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,11 @@ def run(args: argparse.Namespace) -> int:
     trainer = plugins.load("spade_gym.trainers", args.trainer)
     options = {key: getattr(args, key) for key in _OPTIONS if getattr(args, key) is not None}
     env_id = args.env
+    if env_id is not None and os.path.lexists(env_id):
+        raise SpadeError(
+            f"--env takes a Gymnasium id such as spade/BeaconWalk-v0, and {env_id!r} is a file or folder; "
+            f"give it as --program {shlex.quote(env_id)}"
+        )
     if args.program is not None:
         env_id = "spade/Program-v0"
         options["env_kwargs"] = {"program": args.program}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +14,10 @@ from spade_gym.errors import PoolError
 if TYPE_CHECKING:
     from spade_gym.pool import Pool
     from spade_gym.programs.program import Program
+
+
+#: The pool that ``spade-gym pool`` means when ``--pool`` is not given; it comes before ``./pool``.
+POOL_VARIABLE = "SPADE_GYM_POOL"
 
 
 class Found(NamedTuple):
@@ -29,6 +35,11 @@ class Found(NamedTuple):
     def gym_id(self) -> str:
         """The Gymnasium id of a bundled program, ``""`` for others."""
         return f"spade/{self.program.name}-v0" if self.registry == "spade" else ""
+
+
+def default_pool() -> Path:
+    """Return the pool that ``spade-gym pool`` means when none is named."""
+    return Path(os.environ.get(POOL_VARIABLE) or "pool")
 
 
 def add_pool_argument(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +60,7 @@ def find(key: str, folder: Path | None) -> Found:
     Raises:
         SpadeError: Nothing or more than one program answers.
     """
-    if folder is None and Path(key).exists():
+    if folder is None and key and os.path.lexists(key):
         from spade_gym.locate import locate
 
         return Found(locate(key), "")
@@ -66,5 +77,19 @@ def find(key: str, folder: Path | None) -> Found:
         owners = " and ".join(f"{item.registry} ({item.program.digest[:12]})" for item in found)
         raise PoolError(f"{key!r} is in several registries: {owners}; give the first digits of a digest")
     if not found:
-        raise errors[0]
+        raise PoolError(f"{errors[0]}{_elsewhere(key, folder)}")
     return found[0]
+
+
+def _elsewhere(key: str, folder: Path | None) -> str:
+    """Say that the pool of this folder, where nobody asked to look, has the program."""
+    from spade_gym.pool import Pool
+
+    pool = default_pool()
+    if folder is not None or not os.path.isdir(pool):
+        return ""
+    try:
+        Pool(pool).get(key)
+    except PoolError:
+        return ""
+    return f". The pool {str(pool)!r} has it: add --pool {shlex.quote(str(pool))}"

@@ -184,7 +184,7 @@ class Curriculum:
     def _reward(self, sampler: Exp3, slot: int, probability: float) -> None:
         returns = self.memory.record(slot).log.outcomes().returns
         progress = abs(float(returns[-1] - returns[-2])) if len(returns) > 1 else 0.0
-        sampler.reward(self.memory.record(slot).task.id, progress, probability, len(self.memory))
+        sampler.reward(self.memory, slot, progress, probability)
 
     # ---- filling
 

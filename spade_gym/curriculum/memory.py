@@ -21,6 +21,8 @@ Eviction = Literal["oldest", "lowest-support", "lowest-score"]
 Scorer = Callable[[Outcomes], Score | Unknown]
 _COLUMNS = tuple(item.name for item in fields(Outcomes))
 _DTYPES = {"returns": np.float64, "wins": np.bool_, "hinted": np.bool_, "values": np.float64}
+_ARRAYS = ("_scores", "_errors", "_rates", "_support", "_plain", "_born", "_asked", "_serials", "_alive")
+_RECENT_PLAYS = 16
 
 
 class Log:
@@ -129,11 +131,11 @@ class Memory:
         self._free: list[int] = []
         self._dirty: set[int] = set()
         size = min(capacity, 256)
-        self._scores = np.full(size, np.nan)
-        self._errors = np.full(size, np.nan)
-        self._support = np.zeros(size, dtype=np.int64)
-        self._born = np.zeros(size, dtype=np.int64)
-        self._asked = np.zeros(size, dtype=np.int64)
+        self._scores, self._errors, self._rates = (np.full(size, np.nan) for _ in range(3))
+        self._support, self._plain, self._born, self._asked, self._serials = (
+            np.zeros(size, dtype=np.int64) for _ in range(5)
+        )
+        self._next_serial = 0
         self._alive = np.zeros(size, dtype=np.bool_)
         self._slots: npt.NDArray[np.int64] | None = None
         self.version = 0
@@ -187,19 +189,22 @@ class Memory:
         else:
             self._records[slot] = record
         self._slot_of[task.id] = slot
-        self._scores[slot] = self._errors[slot] = np.nan
-        self._support[slot] = 0
+        self._scores[slot] = self._errors[slot] = self._rates[slot] = np.nan
+        self._support[slot] = self._plain[slot] = 0
         self._born[slot] = self._asked[slot] = now
+        self._serials[slot] = self._next_serial
+        self._next_serial += 1
         self._alive[slot] = True
         self._changed(slot)
         return Full(slot, evicted)
 
     def _evict(self) -> Record:
         slots = self.slots()
-        lowest = np.nan_to_num(self._scores, nan=-np.inf)
-        key = {"oldest": self._born, "lowest-support": self._support, "lowest-score": lowest}[self.eviction][slots]
-        order = np.lexsort((self._born[slots], key))
-        return self.remove(int(slots[order[0]]))
+        if self.eviction != "oldest":
+            key = self._support[slots] if self.eviction == "lowest-support" else self._scores[slots]
+            lowest = key.min()  # NaN if there is one: an unknown score counts lowest
+            slots = slots[key == lowest if lowest == lowest else np.isnan(key)]
+        return self.remove(int(slots[self._serials[slots].argmin()]))
 
     def remove(self, slot: int) -> Record:
         """Take a record out."""
@@ -214,7 +219,7 @@ class Memory:
         return record
 
     def _grow(self) -> None:
-        for name in ("_scores", "_errors", "_support", "_born", "_asked", "_alive"):
+        for name in _ARRAYS:
             old = getattr(self, name)
             fresh = np.zeros(min(self.capacity, 2 * len(old)), dtype=old.dtype)
             fresh[: len(old)] = old
@@ -236,6 +241,10 @@ class Memory:
             outcome.total, outcome.won, arm == "hint", outcome.seed, window, outcome.length, value
         )
         self._support[slot] += 1
+        if arm == "plain":
+            self._plain[slot] += 1
+            rate = 0.0 if self._plain[slot] == 1 else self._rates[slot]
+            self._rates[slot] = rate + (outcome.won - rate) / min(self._plain[slot], _RECENT_PLAYS)
         self._dirty.add(slot)
         self.version += 1
 
@@ -272,6 +281,19 @@ class Memory:
         return self._support[self.slots()]
 
     @property
+    def win_rates(self) -> npt.NDArray[np.float64]:
+        """Recent share of plays won without the hint, (m,), NaN before the first such play.
+
+        The mean of up to 16 plays, and then a moving average in which a play has weight 1/16.
+        """
+        return self._rates[self.slots()]
+
+    @property
+    def serials(self) -> npt.NDArray[np.int64]:
+        """A number for each record that no other record has had, (m,), ascending with the order of coming in."""
+        return self._serials[self.slots()]
+
+    @property
     def last_asked(self) -> npt.NDArray[np.int64]:
         """Number of the ask at which each record was last handed out, (m,)."""
         return self._asked[self.slots()]
@@ -283,6 +305,7 @@ class Memory:
         return {
             "free": list(self._free),
             "version": self.version,
+            "next_serial": self._next_serial,
             "dirty": sorted(self._dirty),
             "records": [
                 None
@@ -291,6 +314,8 @@ class Memory:
                     "task": record.task.to_json(), "log": record.log.state_dict(), "born": record.born,
                     "asked": int(self._asked[slot]), "support": int(self._support[slot]),
                     "score": _or_none(self._scores[slot]), "error": _or_none(self._errors[slot]),
+                    "rate": _or_none(self._rates[slot]), "plain": int(self._plain[slot]),
+                    "serial": int(self._serials[slot]),
                 }
                 for slot, record in enumerate(self._records)
             ],
@@ -313,9 +338,11 @@ class Memory:
             self._born[slot], self._asked[slot], self._support[slot] = data["born"], data["asked"], data["support"]
             self._scores[slot] = np.nan if data["score"] is None else data["score"]
             self._errors[slot] = np.nan if data["error"] is None else data["error"]
+            self._rates[slot] = np.nan if data["rate"] is None else data["rate"]
+            self._plain[slot], self._serials[slot] = data["plain"], data["serial"]
         self._free = list(state["free"])
         self._dirty = set(state["dirty"])
-        self.version = state["version"]
+        self.version, self._next_serial = state["version"], state["next_serial"]
 
 
 def _or_none(value: float) -> float | None:

@@ -6,6 +6,8 @@ whose score is unknown are drawn only for staleness, or when no score is known a
 
 from __future__ import annotations
 
+import bisect
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -44,12 +46,19 @@ class Prioritised:
     Attributes:
         temperature: β > 0; small values favour the best.
         staleness: ρ in [0, 1].
-        by_rank: h is 1/rank; otherwise the score itself, clipped at 0.
+        by_rank: h is 1/rank, tasks with equal scores sharing what their ranks have; otherwise h is the score itself,
+            clipped at 0.
+        stale_unsolved: P_stale is also proportional to the share of recent plays that were lost (at least 0.05): what
+            the player always wins is not looked at again as often as what it could not win, but may now. Ours; off in
+            the paper.
     """
 
     temperature: float = 0.1
     staleness: float = 0.1
     by_rank: bool = True
+    stale_unsolved: bool = False
+
+    _LEAST_LOST = 0.05
 
     def __post_init__(self) -> None:
         """Check the ranges."""
@@ -63,6 +72,8 @@ class Prioritised:
         known = ~np.isnan(scores)
         by_score = _normalised(self._priorities(scores, known))
         age = (now - memory.last_asked).astype(np.float64)
+        if self.stale_unsolved:
+            age *= np.clip(1.0 - np.nan_to_num(memory.win_rates, nan=0.0), self._LEAST_LOST, None)
         return (1 - self.staleness) * by_score + self.staleness * _normalised(age)
 
     def _priorities(self, scores: _Floats, known: npt.NDArray[np.bool_]) -> _Floats:
@@ -128,8 +139,9 @@ class Best:
 class Exp3:
     """The bandit Exp3.S with absolute learning progress as reward (Graves et al. 2017, section 3).
 
-    Weights follow ``w ← log[(1 − α) e^(w + η r̂) + α/(m − 1) Σ others]``, with r̂ the reward divided by the
-    probability of the choice, and rewards rescaled to [−1, 1] between the 20th and 80th percentile seen.
+    After a play of record i, every weight becomes log[(1 − α) e^(w + η r̂) + α/(m − 1) Σ others e^w], with r̂ the
+    reward divided by the probability of the choice for record i and 0 for the others. Rewards are rescaled to
+    [−1, 1] between the 20th and 80th percentile of the last 1,000. A new record has weight 0.
 
     Attributes:
         exploration: ε in (0, 1].
@@ -140,8 +152,10 @@ class Exp3:
     exploration: float = 0.05
     step: float = 0.02
     drift: float = 0.001
-    _weights: dict[str, float] = field(default_factory=dict)
-    _seen: list[float] = field(default_factory=list)
+    _weights: _Floats = field(default_factory=lambda: np.zeros(0))
+    _serials: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _seen: deque[float] = field(default_factory=deque)
+    _sorted: list[float] = field(default_factory=list)
 
     _KEPT = 1000
 
@@ -154,34 +168,62 @@ class Exp3:
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return the softmax of the weights with ε of uniform exploration."""
-        weights = np.array([self._weights.get(memory.record(int(slot)).task.id, 0.0) for slot in memory.slots()])
-        soft = np.exp(weights - weights.max())
+        self._follow(memory)
+        soft = np.exp(self._weights - self._weights.max())
         shares: _Floats = (1 - self.exploration) * soft / soft.sum() + self.exploration / len(soft)
         return shares
 
-    def reward(self, task_id: str, progress: float, probability: float, num_tasks: int) -> None:
+    def reward(self, memory: Memory, slot: int, progress: float, probability: float) -> None:
         """Learn from one play.
 
         Args:
-            task_id: The task that was played.
+            memory: The records.
+            slot: Of the record that was played.
             progress: Its absolute learning progress.
             probability: With which it was drawn.
-            num_tasks: How many could have been drawn.
         """
-        self._seen = [*self._seen[-self._KEPT + 1 :], progress]
-        low, high = np.quantile(self._seen, (0.2, 0.8))
-        scaled = 0.0 if high <= low else float(np.clip(2 * (progress - low) / (high - low) - 1, -1, 1))
-        gained = self._weights.get(task_id, 0.0) + self.step * scaled / max(probability, 1e-3)
-        mean = float(np.mean([np.exp(min(w, 50.0)) for w in self._weights.values()])) if self._weights else 1.0
-        self._weights[task_id] = float(np.log((1 - self.drift) * np.exp(min(gained, 50.0)) + self.drift * mean))
+        self._follow(memory)
+        place = int(memory.slots().searchsorted(slot))
+        self._weights[place] += self.step * self._rescaled(progress) / max(probability, 1e-3)
+        if self.drift and len(self._weights) > 1:
+            top = self._weights.max()
+            raised = np.exp(self._weights - top)
+            others = (raised.sum() - raised) / (len(raised) - 1)
+            self._weights = top + np.log((1 - self.drift) * raised + self.drift * others)
+
+    def _follow(self, memory: Memory) -> None:
+        """Bring the weights into the order of the memory's slots; forget those of records that left."""
+        serials = memory.serials
+        if len(serials) == len(self._serials) and (serials == self._serials).all():
+            return
+        weights = np.zeros(len(serials))
+        if len(self._serials):
+            order = np.argsort(self._serials)
+            places = order[np.minimum(self._serials[order].searchsorted(serials), len(order) - 1)]
+            known = self._serials[places] == serials
+            weights[known] = self._weights[places[known]]
+        self._weights, self._serials = weights, serials.copy()
+
+    def _rescaled(self, progress: float) -> float:
+        self._seen.append(progress)
+        bisect.insort(self._sorted, progress)
+        if len(self._seen) > self._KEPT:
+            del self._sorted[bisect.bisect_left(self._sorted, self._seen.popleft())]
+        last = len(self._sorted) - 1
+        low, high = self._sorted[round(0.2 * last)], self._sorted[round(0.8 * last)]
+        return 0.0 if high <= low else min(1.0, max(-1.0, 2 * (progress - low) / (high - low) - 1))
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and rewards seen, as JSON values."""
-        return {"weights": dict(self._weights), "seen": list(self._seen)}
+        return {
+            "weights": self._weights.tolist(), "serials": self._serials.tolist(), "seen": list(self._seen)
+        }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Read what ``state_dict`` gave."""
-        self._weights, self._seen = dict(state["weights"]), list(state["seen"])
+        self._weights = np.array(state["weights"], dtype=np.float64)
+        self._serials = np.array(state["serials"], dtype=np.int64)
+        self._seen, self._sorted = deque(state["seen"]), sorted(state["seen"])
 
 
 def _shared_by_ties(scores: _Floats, power: float) -> _Floats:

@@ -10,6 +10,7 @@ from gymnasium.envs.registration import register
 
 from spade_gym.errors import PoolError
 from spade_gym.locate import program_name, remember_pool
+from spade_gym.plain_file import as_path, shown
 from spade_gym.pool import Pool, registry
 
 logger = logging.getLogger(__name__)
@@ -53,11 +54,14 @@ def register_pool(path: str | Path, *, namespace: str) -> tuple[str, ...]:
         The registered ids, sorted.
 
     Raises:
+        TypeError: The path is no path, or the namespace no text.
         PoolError: The folder is missing, empty or damaged, or the namespace is taken or no word.
     """
+    if not isinstance(namespace, str):
+        raise TypeError(f"namespace must be text, got {type(namespace).__name__}: {shown(namespace)}")
     if not namespace.isidentifier() or namespace == NAMESPACE:
         raise PoolError(f"namespace must be a word other than {NAMESPACE!r}, got {namespace!r}")
-    pool = Pool(Path(path).resolve())
+    pool = Pool(as_path("the path of a pool", path).resolve())
     damages = pool.verify()
     if damages:
         first = damages[0]

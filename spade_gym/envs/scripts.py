@@ -10,6 +10,7 @@ import numpy as np
 from spade_gym.envs.episode import describe_fault, is_win
 from spade_gym.errors import ProgramFault
 from spade_gym.programs.boxed import box
+from spade_gym.programs.solution_text import action_lines
 from spade_gym.sandbox.session import Session
 
 
@@ -77,7 +78,7 @@ def solution_scripts(session: Session, seeds: Iterable[int]) -> dict[int, list[s
     slot = session.open()
     for seed in seeds:
         session.reset(slot, seed)
-        lines = [line for line in (session.solution(slot) or "").splitlines() if line.strip()]
+        lines = action_lines(session.solution(slot) or "")
         scripts[seed] = [box(line) for line in lines] if boxed else lines
     session.close_slot(slot)
     return scripts

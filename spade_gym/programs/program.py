@@ -11,10 +11,16 @@ from typing import Any, Literal, get_args
 
 import tomli_w
 
-from spade_gym.errors import ManifestError
+from spade_gym.errors import ManifestError, PoolError
+from spade_gym.plain_file import read_text, shown
+from spade_gym.programs import manifest_values as values
 from spade_gym.types import SETTINGS, Setting
 
 RewardRule = Literal["sum", "last"]
+
+#: Largest source and manifest that are read from a folder or file, in bytes.
+MAX_SOURCE_BYTES = 1 << 20
+MAX_MANIFEST_BYTES = 1 << 18
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -38,11 +44,11 @@ class Manifest:
         skill: The skill it was asked to test, or ``""``.
         difficulty: ``easy``, ``medium``, ``hard`` or ``""``.
         description: One sentence for lists.
-        max_turns: The program's own turn limit; ``None`` when it is only known to the running program.
+        max_turns: The program's own turn limit, from 1 to 1,000,000; ``None`` when only the running program knows.
         hint: Privileged advice, appended to the first observation on request; ``""`` when there is none.
         commands: Templates of legal actions (see ``spade_gym.programs.commands``).
         reward: How a return is made from rewards: their clipped ``sum``, or the ``last`` (imported pools).
-        kwargs: Keyword arguments of the constructor.
+        kwargs: Keyword arguments of the constructor: plain data, bounded (see ``programs.manifest_values``).
         repairs: Names of the repairs that the source went through.
         adapters: Names of the adapters under which it is run.
         origin: Where it came from (``kind``, ``designer``, ``document``, ``licence``, …); text values.
@@ -64,29 +70,24 @@ class Manifest:
     origin: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what would later break a file name, an id or a table."""
+        """Refuse what would later break a file name, an id, a table or a program's worker."""
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ManifestError(f"name must be a word of letters, digits and _ (at most 64), got {self.name!r}")
+            raise ManifestError(f"name must be a word of letters, digits and _ (at most 64), got {shown(self.name)}")
         if self.setting not in SETTINGS:
-            raise ManifestError(f"setting must be one of {', '.join(SETTINGS)}, got {self.setting!r}")
-        if not isinstance(self.class_name, str) or not self.class_name.isidentifier():
-            raise ManifestError(f"class_name must be a Python identifier, got {self.class_name!r}")
+            raise ManifestError(f"setting must be one of {', '.join(SETTINGS)}, got {shown(self.setting)}")
+        values.check_text("class_name", self.class_name)
+        if not self.class_name.isidentifier():
+            raise ManifestError(f"class_name must be a Python identifier, got {shown(self.class_name)}")
         if self.reward not in get_args(RewardRule):
-            raise ManifestError(f"reward must be 'sum' or 'last', got {self.reward!r}")
-        turns = self.max_turns
-        if turns is not None and (isinstance(turns, bool) or not isinstance(turns, int) or turns < 1):
-            raise ManifestError(f"max_turns must be a positive integer or absent, got {turns!r}")
-        for key in ("skill", "difficulty", "description", "hint"):
-            if not isinstance(getattr(self, key), str):
-                raise ManifestError(f"{key} must be text, got {getattr(self, key)!r}")
+            raise ManifestError(f"reward must be 'sum' or 'last', got {shown(self.reward)}")
+        values.check_turns(self.max_turns)
+        for key in ("skill", "difficulty", "description"):
+            values.check_text(key, getattr(self, key))
+        values.check_text("hint", self.hint, limit=values.MAX_HINT)
         for key in ("commands", "repairs", "adapters"):
-            value = getattr(self, key)
-            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
-                raise ManifestError(f"{key} must be a list of texts, got {value!r}")
-            object.__setattr__(self, key, tuple(value))
-        for key in ("kwargs", "origin"):
-            if not isinstance(getattr(self, key), dict):
-                raise ManifestError(f"{key} must be a table, got {getattr(self, key)!r}")
+            object.__setattr__(self, key, values.check_texts(key, getattr(self, key)))
+        values.check_kwargs(self.kwargs)
+        values.check_origin(self.origin)
 
     @classmethod
     def from_toml(cls, text: str, *, where: str = "manifest.toml") -> tuple[Manifest, str]:
@@ -101,13 +102,13 @@ class Manifest:
         """
         try:
             table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # malformed, or numbers and nesting without end
             raise ManifestError(f"{where} is not valid TOML: {error}") from error
         digest = table.pop("digest", "")
         known = [item.name for item in fields(cls)]
         for key in table:
             if key not in known:
-                raise ManifestError(f"{where}: unknown field {key!r}; the fields are digest, {', '.join(known)}")
+                raise ManifestError(f"{where}: unknown field {shown(key)}; the fields are digest, {', '.join(known)}")
         for key in ("name", "setting", "class_name"):
             if key not in table:
                 raise ManifestError(f"{where}: the field {key!r} is missing")
@@ -115,6 +116,29 @@ class Manifest:
             return cls(**table), str(digest)
         except (ManifestError, TypeError) as error:
             raise ManifestError(f"{where}: {error}") from error
+
+    @classmethod
+    def read(cls, folder: Path | str, *, follow_links: bool = False) -> tuple[Manifest, str]:
+        """Read ``manifest.toml`` from a folder; return it with the digest that it states.
+
+        Args:
+            folder: The folder.
+            follow_links: Follow symbolic links in it; see :meth:`Program.read`.
+
+        Raises:
+            ManifestError: It is missing, a link, no regular file, too large or malformed, or states no digest.
+        """
+        path = Path(folder) / "manifest.toml"
+        try:
+            text = read_text(path, max_bytes=MAX_MANIFEST_BYTES, follow=follow_links)
+        except PoolError as error:
+            raise ManifestError(str(error)) from error
+        manifest, digest = cls.from_toml(text, where=repr(str(path)))
+        if len(digest) != 64:
+            raise ManifestError(
+                f"{str(path)!r}: the field 'digest' must be the sha256 of program.py, got {shown(digest)}"
+            )
+        return manifest, digest
 
     def to_toml(self, digest: str) -> str:
         """Write the manifest as TOML, together with the digest of the source it belongs to."""
@@ -147,6 +171,11 @@ class Program:
 
     def __post_init__(self) -> None:
         """Compute the digest, or refuse one that does not belong to the source."""
+        if not isinstance(self.source, str) or not isinstance(self.manifest, Manifest):
+            raise TypeError(
+                "a Program is made of a source (text) and a Manifest, "
+                f"got {type(self.source).__name__} and {type(self.manifest).__name__}"
+            )
         try:
             digest = digest_of(self.source)
         except UnicodeEncodeError as error:
@@ -173,18 +202,25 @@ class Program:
         return replace(self, manifest=replace(self.manifest, **changes))
 
     @classmethod
-    def read(cls, folder: Path) -> Program:
+    def read(cls, folder: Path | str, *, follow_links: bool = False) -> Program:
         """Read ``program.py`` and ``manifest.toml`` from a folder.
 
+        Only regular files of bounded size are read, and none outside the folder.
+
+        Args:
+            folder: The folder.
+            follow_links: Follow symbolic links in it (for installed packages, which some installers link).
+
         Raises:
-            ManifestError: A file is missing, unreadable or malformed, or the digest does not match.
+            ManifestError: A file is missing, a link, no regular file, too large or malformed, or the digest does not
+                match.
         """
+        manifest, digest = Manifest.read(folder, follow_links=follow_links)
         try:
-            source = (folder / "program.py").read_bytes().decode("utf-8")
-            text = (folder / "manifest.toml").read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ManifestError(f"{folder} holds no readable program.py and manifest.toml: {error}") from error
-        manifest, digest = Manifest.from_toml(text, where=str(folder / "manifest.toml"))
-        if not digest:
-            raise ManifestError(f"{folder / 'manifest.toml'}: the field 'digest' is missing")
-        return cls(source=source, manifest=manifest, digest=digest)
+            source = read_text(Path(folder) / "program.py", max_bytes=MAX_SOURCE_BYTES, follow=follow_links)
+        except PoolError as error:
+            raise ManifestError(str(error)) from error
+        try:
+            return cls(source=source, manifest=manifest, digest=digest)
+        except ManifestError as error:
+            raise ManifestError(f"{str(folder)!r}: {error}") from error

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from spade_gym.errors import ReplyError
 from spade_gym.programs.contract import Contract, read_contract
 from spade_gym.programs.extract import Candidate, Extraction, extract
+from spade_gym.programs.manifest_values import MAX_TURNS
 from spade_gym.programs.names import unbound_names
 from spade_gym.programs.program import Manifest, Program
 from spade_gym.programs.sanitise import Sanitised, sanitise
@@ -20,6 +21,7 @@ from spade_gym.types import Setting
 _NOTED_STEPS = ("unclosed_think", "inner_fence", "unclosed_fence", "joined_fences")
 #: Characters of candidates that are looked at before giving up; bounds the time that a hostile reply takes.
 _BUDGET_CHARS = 2_000_000
+_MAX_CLASS_NAME = 200
 
 
 class _Found(NamedTuple):
@@ -145,6 +147,9 @@ def _attempt(candidate: Candidate, *, bare: bool) -> _Found:
     contract = read_contract(tree)
     if not candidate.closed and _ends_abruptly(tree):
         raise ReplyError("The code compiles, but its last function ends without a result.", check="syntax")
+    goes_on = "trailing_prose" in sanitised.repairs or candidate.source.rstrip().endswith(("```", "~~~"))
+    if not candidate.closed and not contract.has_solution and not goes_on:
+        raise ReplyError("The code compiles, but it ends before solution().", check="syntax")
     try:
         unbound = len(unbound_names(tree))
     except RecursionError as error:
@@ -170,12 +175,17 @@ def _ends_abruptly(tree: ast.Module) -> bool:
 def _build(found: _Found, noted: list[str], *, name: str | None, setting: Setting | None, **fields: Any) -> Program:
     """Write the manifest of a found program."""
     contract = found.contract
+    if len(contract.class_name) > _MAX_CLASS_NAME:
+        raise ReplyError(
+            f"The class name has {len(contract.class_name)} characters; at most {_MAX_CLASS_NAME} are taken.",
+            check="contract",
+        )
     manifest = Manifest(
         name=contract.name if name is None else name,
         setting=setting or contract.setting,
         class_name=contract.class_name,
         skill=fields["skill"],
-        max_turns=contract.max_turns,
+        max_turns=contract.max_turns if (contract.max_turns or 0) <= MAX_TURNS else None,
         repairs=(*noted, *found.sanitised.repairs),
         adapters=contract.adapters,
         origin=dict(fields["origin"] or {}),

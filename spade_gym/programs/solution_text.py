@@ -13,7 +13,7 @@ from spade_gym.programs.boxed import closing_braces
 
 _CALL_TAG = re.compile(r"<(/?)tool_call>")
 _BOX = re.compile(r"\\boxed\s{0,8}\{")
-#: Lines of one action; what stays open longer is no action, and its lines are taken one by one.
+#: Lines of one action. After one that stays open longer, every line counts as an action; this bounds the time.
 _MAX_LINES = 100
 
 
@@ -28,6 +28,8 @@ def action_lines(text: str) -> list[str]:
     position = 0
     while position < len(lines):
         end = _end_of_action(lines, position)
+        if end is None:
+            return [*found, *(line for line in lines[position:] if line.strip())]
         action = "\n".join(lines[position:end])
         if action.strip():
             found.append(action)
@@ -35,14 +37,14 @@ def action_lines(text: str) -> list[str]:
     return found
 
 
-def _end_of_action(lines: Sequence[str], start: int) -> int:
-    """Return the index after the last line of the action that begins at ``start``."""
+def _end_of_action(lines: Sequence[str], start: int) -> int | None:
+    """Return the index after the last line of the action that begins at ``start``; ``None`` where it never ends."""
     if not _is_open(lines[start]):
         return start + 1
     for end in range(start + 2, min(len(lines), start + _MAX_LINES) + 1):
         if not _is_open("\n".join(lines[start:end])):
             return end
-    return start + 1
+    return None
 
 
 def _is_open(text: str) -> bool:

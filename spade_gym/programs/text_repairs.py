@@ -89,11 +89,13 @@ def trailing_prose(source: str) -> str | None:
 
 
 def is_prose(line: str) -> bool:
-    """Whether a line at the left margin reads as a sentence, a list item or a heading, and not as code."""
+    """Whether a line at the left margin reads as a sentence, a list item, a heading or a tag, and not as code."""
     line = line[:_LOOK]
     if line[:1] in (" ", "\t") and not re.match(r"\s+(?:[-*•]|\d+[.)])\s", line):
         return False
     text = line.strip()
+    if re.fullmatch(r"</?[A-Za-z_]{1,30}>", text):
+        return True
     if re.match(r"#{1,6}\s|[-*•>]\s|\*\*|\d+[.)]\s|---+$|\*\*\*+$", text):
         return True
     if _CODE_LINE.match(text):

@@ -16,6 +16,7 @@ ADAPTERS = frozenset({
     "observation_only_reset", "reset_without_seed", "four_tuple_step", "three_tuple_step", "text_game_step",
     "required_arguments", "dropped_arguments", "discrete_action", "dict_observation", "array_observation",
     "non_text_observation", "lone_surrogates", "numpy_scalar", "number_subclass", "integer_flag", "list_solution",
+    "long_info",
 })  # fmt: skip
 
 #: Values for constructor arguments that a program demands and nobody gave.

@@ -47,6 +47,15 @@ class Batch(NamedTuple):
         self.infos.update((start + position, info) for position, info in other.infos.items())
         self.faults.update((start + position, fault) for position, fault in other.faults.items())
 
+    def replace(self, position: int, other: Batch) -> None:
+        """Put the one row of another batch in the place of a row."""
+        self.observations[position], self.rewards[position] = other.observations[0], other.rewards[0]
+        self.flags[position] = other.flags[0]
+        for mine, theirs in ((self.infos, other.infos), (self.faults, other.faults)):
+            mine.pop(position, None)
+            if 0 in theirs:
+                mine[position] = theirs[0]  # type: ignore[assignment]
+
     def transitions(self) -> list[Transition | ProgramFault]:
         """The rows one by one."""
         return [
@@ -109,7 +118,8 @@ class Snapshot:
     Attributes:
         seed: The instance's seed.
         actions: What was played since the reset.
-        copy: (worker generation, number) of the in-worker copy; ``None`` when only a replay can restore it.
+        copy: (key of the worker, number) of the in-worker copy; ``None`` when only a replay can restore it. No two
+            workers share a key, whatever session or process they belong to.
     """
 
     seed: int

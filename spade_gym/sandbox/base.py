@@ -50,6 +50,11 @@ class Isolation(enum.IntEnum):
 
 
 _WHOLE = ("cpu_seconds", "memory_bytes", "text_chars", "action_chars", "turns")
+#: Largest values: what the kernel and the frames can hold, and a week for every wait.
+_MOST = {
+    "step_seconds": 7 * 86_400, "load_seconds": 7 * 86_400, "cpu_seconds": 10**9, "memory_bytes": 1 << 48,
+    "text_chars": 100_000_000, "action_chars": 100_000_000, "turns": 10**9, "abs_reward": 1e100,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +83,26 @@ class Limits:
     abs_reward: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse limits that would disable a limit."""
+        """Refuse limits that would disable a limit.
+
+        Raises:
+            ValueError: A limit is no number, not positive, too large or too small; the message names it.
+        """
         for key in self.__slots__:
             value = getattr(self, key)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ValueError(f"limit {key} must be a positive finite number, got {value!r}")
+                raise ValueError(f"limit {key} must be a positive finite number, got {value!r:.50}")
             if key in _WHOLE and not isinstance(value, int):
                 raise ValueError(f"limit {key} must be a whole number, got {value!r}")
+            if value > _MOST[key]:
+                raise ValueError(f"limit {key} must be at most {_MOST[key]:,}, got {value!r:.50}")
         if self.memory_bytes < 128 << 20:
             raise ValueError(
                 f"limit memory_bytes must be at least 128 MiB (the interpreter's), got {self.memory_bytes}"
             )
+
+
+_LATEST = 200_000_000_000  # the year 8307; calendars of Python end with 9999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +128,21 @@ class World:
     random_state: int = 0
     audit: bool = False
     one_namespace: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no worker can be given.
+
+        Raises:
+            ValueError: A field is of the wrong type or out of its range; the message names it.
+        """
+        for key, least, most in (("hash_seed", 0, 2**32 - 1), ("entropy", -(2**63), 2**64 - 1),
+                                 ("random_state", -(2**63), 2**64 - 1)):  # fmt: skip
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"world {key} must be a whole number from {least} to {most}, got {value!r:.50}")
+        clock: object = self.clock
+        if isinstance(clock, bool) or not isinstance(clock, int | float) or not 0 <= clock <= _LATEST:
+            raise ValueError(f"world clock must be a number of seconds from 0 to {_LATEST:,}, got {clock!r:.50}")
+        for key in ("audit", "one_namespace"):
+            if not isinstance(getattr(self, key), bool):
+                raise ValueError(f"world {key} must be True or False, got {getattr(self, key)!r:.50}")

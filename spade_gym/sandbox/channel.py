@@ -15,6 +15,7 @@ from spade_gym.sandbox.wire import (
     LENGTH_BYTES,
     Reply,
     Request,
+    Rows,
     body_length,
     decode_reply,
     decode_request,
@@ -57,29 +58,32 @@ class WorkerChannel:
 
     def __init__(self, process: WorkerProcess, text_chars: int) -> None:
         self.process = process
-        self._text_chars = text_chars
         self._descriptor = process.connection.fileno()
         self._recv = process.connection.recv
         self._buffer: bytes | bytearray = b""
         self._sequence = 0
         self._seconds = 0.0
-        self._max_bytes = 0
+        self._max_bytes = max_frame_bytes(text_chars)
+        self._is_answering = False
 
     def send(self, operation: str, arguments: Sequence[Any], seconds: float) -> None:
         """Send a request.
 
         Raises:
             ValueError: An argument is no text that can be sent.
-            ProgramCrash: The worker is dead, or spoke unasked.
+            ProgramCrash: The worker is dead, or spoke unasked, or an earlier request was given up before its end, so
+                that its answer could be taken for this one's.
             ProgramTimeout: It does not read.
         """
+        if self._is_answering:
+            raise ProgramCrash("an earlier request to the program's process was given up in the middle")
         if self._buffer:
             raise ProgramCrash("the program's process sent data that nobody asked for", reason="protocol")
         if seconds != self._seconds:
             self._set_timeout(seconds)
         data = _request_frame(self._sequence + 1, operation, arguments)
         self._sequence += 1
-        self._max_bytes = max_frame_bytes(self._text_chars, len(arguments))
+        self._is_answering = True
         try:
             written = _write(self._descriptor, data)
         except BlockingIOError:
@@ -151,6 +155,7 @@ class WorkerChannel:
             raise ProgramCrash(f"the program's process sent a malformed frame: {error}", reason="protocol") from None
         if reply.sequence != self._sequence:
             raise ProgramCrash("the program's process answered a request that was not made", reason="protocol")
+        self._is_answering = type(reply) is Rows and not reply.last
         return reply
 
     def _late(self) -> ProgramTimeout:

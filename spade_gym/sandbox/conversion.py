@@ -6,15 +6,19 @@ read past their own methods, and whatever an object raises all the same becomes 
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
+
+from spade_gym.sandbox.wire import INFO_BYTES, INFO_NODES, VALUE_BYTES, VALUE_NODES, encode
+
 _MAX_DEPTH = 12
-_MAX_ITEMS = 10_000
-_MAX_INFO_TEXT = 100_000
+_NUMBER_BYTES = 9
+_HEADER_BYTES = 5
+_SLACK_BYTES = 64  # the last key and number may go a little beyond the budget
 _WORD = 1 << 63
 _COLLECTIONS = (dict, list, tuple, set, frozenset)
 
@@ -111,47 +115,98 @@ def to_flag(value: Any, name: str, note: Note) -> bool:
     raise BadResult(f"{name} must be True or False, got {type(value).__name__}: {safe_repr(value)}")
 
 
-def to_plain(value: Any, depth: int = 0) -> Any:
-    """Convert info values to what msgpack can carry: None, bool, int, float, text, lists and text-keyed dicts.
+def to_plain(value: Any, max_bytes: int = VALUE_BYTES, max_nodes: int = VALUE_NODES) -> Any:
+    """Convert values to what msgpack can carry: None, bool, int, float, text, lists and text-keyed dicts.
 
-    Anything else becomes its ``repr``; deep, wide and long values are cut.
+    Anything else becomes its ``repr``. Deep values are cut, and so is whatever would make the encoding longer than
+    ``max_bytes`` or give it more than ``max_nodes`` values.
     """
-    kind = type(value)
-    if value is None or kind is bool or kind is float:
-        return value
-    if kind is int:
-        return value if -_WORD <= value < _WORD else safe_int(value)
-    if isinstance(value, str):
-        text = clean_text(str.__str__(value), _ignore)
-        return text if len(text) <= _MAX_INFO_TEXT else text[:_MAX_INFO_TEXT]
-    if _is_numpy(value):
-        return to_plain(value.tolist(), depth + 1) if depth < _MAX_DEPTH else safe_repr(value)
-    if isinstance(value, int):
-        return to_plain(int.__index__(value))
-    if isinstance(value, float):
-        return float.__float__(value)
-    return _collection(value, depth) if isinstance(value, _COLLECTIONS) else safe_repr(value)
+    return _Plain(max_bytes, max_nodes).convert(value, 0)
 
 
-def _collection(value: Any, depth: int) -> Any:
-    """Plain form of a dict, list, tuple or set, or of a subclass of one, read past its own methods."""
-    if depth >= _MAX_DEPTH:
-        return "<too deep>"
-    if isinstance(value, dict):
-        items = itertools.islice(dict.items(value), _MAX_ITEMS)
-        return {_key(key): to_plain(item, depth + 1) for key, item in items}
-    base: Any = next(kind for kind in _COLLECTIONS if isinstance(value, kind))
-    plain = [to_plain(item, depth + 1) for item in itertools.islice(base.__iter__(value), _MAX_ITEMS)]
-    return plain if base in (list, tuple) else sorted(plain, key=_sort_key)
+def encoded_info(info: dict[Any, Any], note: Note) -> msgspec.Raw:
+    """Convert and encode the info of a row, cut to what a row may carry."""
+    plain = _Plain(INFO_BYTES, INFO_NODES)
+    raw = msgspec.Raw(encode(plain.convert(info, 0)))
+    if plain.has_cut:
+        note("long_info")
+    return raw
+
+
+def encoded_value(value: Any) -> msgspec.Raw:
+    """Convert and encode the answer to a question."""
+    return msgspec.Raw(encode(to_plain(value)))
+
+
+class _Plain:
+    """Converts one value within a budget.
+
+    Attributes:
+        has_cut: Whether something did not fit.
+    """
+
+    def __init__(self, max_bytes: int, max_nodes: int) -> None:
+        self.has_cut = False
+        self._bytes = max_bytes - _SLACK_BYTES
+        self._nodes = max_nodes
+
+    def convert(self, value: Any, depth: int) -> Any:
+        """The plain form of a value."""
+        self._nodes -= 1
+        self._bytes -= _NUMBER_BYTES
+        kind = type(value)
+        if value is None or kind is bool or kind is float:
+            return value
+        if kind is int:
+            return value if -_WORD <= value < _WORD else self._text(safe_int(value))
+        if isinstance(value, str):
+            return self._text(clean_text(str.__str__(value), _ignore))
+        if _is_numpy(value):
+            return self.convert(value.tolist(), depth + 1) if depth < _MAX_DEPTH else self._text(safe_repr(value))
+        if isinstance(value, int):
+            return self.convert(int.__index__(value), depth)
+        if isinstance(value, float):
+            return float.__float__(value)
+        return self._collection(value, depth) if isinstance(value, _COLLECTIONS) else self._text(safe_repr(value))
+
+    def _text(self, text: str) -> str:
+        size = len(text) if text.isascii() else len(text.encode("utf-8"))
+        if size > self._bytes:
+            self.has_cut = True
+            encoded = text[: max(self._bytes, 0)].encode("utf-8")[: max(self._bytes, 0)]
+            text = encoded.decode("utf-8", "ignore")
+            size = len(encoded)
+        self._bytes -= size
+        return text
+
+    def _collection(self, value: Any, depth: int) -> Any:
+        """Plain form of a dict, list, tuple or set, or of a subclass of one, read past its own methods."""
+        if depth >= _MAX_DEPTH:
+            self.has_cut = True
+            return self._text("<too deep>")
+        if isinstance(value, dict):
+            return {self._key(key): self.convert(item, depth + 1) for key, item in self._affordable(dict.items(value))}
+        base: Any = next(kind for kind in _COLLECTIONS if isinstance(value, kind))
+        plain = [self.convert(item, depth + 1) for item in self._affordable(base.__iter__(value))]
+        return plain if base in (list, tuple) else sorted(plain, key=_sort_key)
+
+    def _affordable(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items until the budget is used up; a key and its number, at least, must fit."""
+        for item in items:
+            if self._nodes < 2 or self._bytes < 2 * _NUMBER_BYTES:
+                self.has_cut = True
+                return
+            yield item
+
+    def _key(self, key: Any) -> str:
+        self._nodes -= 1
+        self._bytes -= _HEADER_BYTES
+        return self._text(clean_text(str.__str__(key), _ignore) if isinstance(key, str) else safe_repr(key))
 
 
 def safe_int(value: int) -> str:
     """Text of an integer of any size (``str`` refuses more than 4,300 digits)."""
     return str(value) if value.bit_length() < 10_000 else f"<integer of {value.bit_length()} bits>"
-
-
-def _key(key: Any) -> str:
-    return clean_text(str.__str__(key), _ignore) if isinstance(key, str) else safe_repr(key)
 
 
 def _sort_key(value: Any) -> str:

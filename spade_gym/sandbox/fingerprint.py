@@ -1,30 +1,36 @@
 """Are two states of a program the same? A digest of everything that an instance holds.
 
 Runs inside the worker. What could behave differently must differ in the digest; where that cannot be promised
-(a generator, a closure, an object of unknown kind) there is no digest.
+(a state that save points refuse, see ``copies.py``) there is no digest.
 """
 
 from __future__ import annotations
 
+import enum
 import hashlib
+import itertools
 import random
 import re
+import sys
 import types
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from typing import Any
 
 from spade_gym.sandbox import savepoint
+from spade_gym.sandbox.copies import MODULE_NAME, SCALARS, table_of
+from spade_gym.sandbox.reach import Surroundings
 
 _MAX_NODES = 50_000
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_NAMED = (type, types.ModuleType, types.BuiltinFunctionType)
+_POSITIONS = 8
 
 
 class _Unknown(Exception):
     """Some of the state cannot be read."""
 
 
-def fingerprint(instance: Any, module: dict[str, Any], shared: dict[int, Any], extra: tuple[Any, ...]) -> str | None:
+def fingerprint(
+    instance: Any, module: dict[str, Any], shared: dict[int, Any], extra: tuple[Any, ...], around: Surroundings
+) -> str | None:
     """Return a digest of an instance, its module's and classes' mutable state and ``extra``; ``None`` if unknown.
 
     Args:
@@ -32,9 +38,10 @@ def fingerprint(instance: Any, module: dict[str, Any], shared: dict[int, Any], e
         module: Globals of its module.
         shared: Parts of ``extra`` that the program can reach, by address (see ``savepoint.capture``).
         extra: Further state, such as that of the virtual clock.
+        around: The modules that it may use.
     """
     try:
-        state = savepoint.capture(instance, module, shared)
+        state = savepoint.capture(instance, module, shared, around, moves=False)
         return _Writer().write((*state, extra))
     except (_Unknown, savepoint.Uncopyable, RecursionError):
         return None
@@ -55,8 +62,9 @@ class _Writer:
 
     def _add(self, digest: Any, value: Any) -> None:
         kind = type(value)
-        if kind in _PLAIN:
-            digest.update(f"{kind.__name__}:{value!r};".encode("utf-8", "surrogatepass"))
+        if kind in SCALARS:
+            text = f"{value:x}" if kind is int else repr(value)
+            digest.update(f"{kind.__name__}:{text};".encode("utf-8", "surrogatepass"))
             return
         if id(value) in self._seen:
             digest.update(f"again:{self._seen[id(value)]};".encode())
@@ -66,36 +74,75 @@ class _Writer:
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)  # an address must not be reused while it stands for a value
         digest.update(f"{kind.__module__}.{kind.__qualname__}(".encode())
-        self._add_parts(digest, value)
+        for part in _parts(value):
+            self._add(digest, part)
         digest.update(b")")
 
-    def _add_parts(self, digest: Any, value: Any) -> None:
-        if isinstance(value, _NAMED) or (isinstance(value, types.FunctionType) and not savepoint.hides_state(value)):
-            digest.update(str(getattr(value, "__qualname__", value.__name__)).encode())
-        elif isinstance(value, set | frozenset):
-            parts = sorted(_Writer().write(item) for item in value)
-            digest.update("".join(parts).encode())
-        elif type(value) in (list, tuple, deque):
-            for item in value:
-                self._add(digest, item)
-        elif type(value) is dict:
-            for key, item in value.items():
-                self._add(digest, key)
-                self._add(digest, item)
-        elif isinstance(value, random.Random):
-            self._add(digest, value.getstate())
-        elif isinstance(value, re.Pattern):
-            digest.update(repr((value.pattern, value.flags)).encode("utf-8", "surrogatepass"))
-        else:
-            self._add_object(digest, value)
 
-    def _add_object(self, digest: Any, value: Any) -> None:
-        """Whatever copying would carry over."""
-        try:
-            parts = value.__reduce_ex__(4)
-        except Exception as error:  # objects that cannot be pickled raise anything
-            raise _Unknown from error
-        if not isinstance(parts, tuple):
-            raise _Unknown
-        for part in parts:
-            self._add(digest, list(part) if hasattr(part, "__next__") else part)
+def _parts(value: Any) -> Any:
+    """What an object consists of; everything of it that could matter."""
+    kind = type(value)
+    if kind in (set, frozenset):
+        counters, table = table_of(value)
+        hashes = b"".join(table[at + 8 : at + 16] for at in range(0, len(table), 16))  # addresses tell nothing
+        return [*counters, hashes, *value]
+    if kind in (list, deque) or isinstance(value, tuple):
+        return [len(value), getattr(value, "maxlen", None), *value]
+    if kind in (dict, OrderedDict, Counter, defaultdict):
+        pairs = itertools.chain.from_iterable(value.items())
+        return [len(value), getattr(value, "default_factory", None), *pairs]
+    if isinstance(value, random.Random):
+        return [value.getstate()] if kind is not random.SystemRandom else []
+    if isinstance(value, type):
+        return [value.__module__, value.__qualname__]
+    if isinstance(value, enum.Enum):
+        return [value.name]
+    if kind is types.ModuleType:
+        return [value.__name__]
+    if kind is property:
+        return [value.fget, value.fset, value.fdel]
+    if kind in (classmethod, staticmethod):
+        return [value.__func__]
+    return _callable_parts(value) if callable(value) and kind.__module__ != MODULE_NAME else _object_parts(value)
+
+
+def _callable_parts(value: Any) -> list[Any]:
+    if isinstance(value, types.FunctionType):
+        code = value.__code__
+        places = itertools.islice(code.co_positions(), _POSITIONS)  # which tell lambdas of one line apart
+        return [value.__qualname__, code.co_filename, repr(list(places)), value.__defaults__, value.__kwdefaults__]
+    if isinstance(value, types.MethodType):
+        return [value.__func__, value.__self__]
+    if isinstance(value, types.BuiltinFunctionType):
+        owner = value.__self__
+        return [value.__qualname__, owner if isinstance(owner, random.Random) else getattr(owner, "__name__", None)]
+    if type(value).__module__ == "typing":
+        return [repr(value)]
+    raise _Unknown
+
+
+def _object_parts(value: Any) -> list[Any]:
+    kind = type(value)
+    if kind.__module__ == MODULE_NAME:
+        return [vars(value)]
+    if isinstance(value, re.Pattern):
+        return [value.pattern, value.flags]
+    if kind.__module__.split(".")[0] == "numpy":
+        return _numpy_parts(value)
+    if kind.__module__ in ("builtins", "decimal", "fractions", "datetime", "uuid", "typing", "types", "collections"):
+        return [bytes(value) if kind is bytearray else repr(value)]  # of kinds that savepoint takes, all told by repr
+    raise _Unknown
+
+
+def _numpy_parts(value: Any) -> list[Any]:
+    numpy = sys.modules["numpy"]
+    if isinstance(value, numpy.generic | numpy.ndarray):
+        flags = [value.flags.c_contiguous, value.flags.writeable]
+        return [repr(value.dtype), repr(value.shape), value.tobytes(), *flags]
+    if isinstance(value, numpy.random.Generator):
+        return [value.bit_generator.state]
+    return [repr(value)] if isinstance(value, numpy.dtype) else _refuse()
+
+
+def _refuse() -> Any:
+    raise _Unknown

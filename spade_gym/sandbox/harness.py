@@ -13,20 +13,24 @@ import sys
 import types
 from typing import Any
 
+import msgspec
+
 from spade_gym.sandbox import adapt, savepoint
 from spade_gym.sandbox.audit import PROGRAM_FILE, AuditLog
 from spade_gym.sandbox.base import World
-from spade_gym.sandbox.conversion import BadResult, safe_repr, to_plain
+from spade_gym.sandbox.conversion import BadResult, encoded_info, safe_repr, to_plain
 from spade_gym.sandbox.fingerprint import fingerprint
+from spade_gym.sandbox.memory import Memory
+from spade_gym.sandbox.reach import Surroundings, reaches_out
 from spade_gym.sandbox.savepoint import MODULE_NAME
 from spade_gym.sandbox.tool_use import ToolUseBaseEnv
-from spade_gym.sandbox.wire import FAILED, INFO_BYTES, TERMINATED, TRUNCATED, encode
+from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, VALUE_BYTES
 from spade_gym.sandbox.world import Stage, Universe
 
 _MAX_SAVE_POINTS = 256
 
-#: Observation (or error), reward, flags of ``wire.py``, info.
-Row = tuple[str, float, int, dict[str, Any] | None]
+#: Observation (or error), reward, flags of ``wire.py``, encoded info.
+Row = tuple[str, float, int, msgspec.Raw | None]
 
 
 class Instance:
@@ -59,6 +63,8 @@ class Harness:
         self._save_points: dict[int, tuple[int, Instance, savepoint.State, tuple[Any, ...]]] = {}
         self._num_save_points = 0
         self._audit = AuditLog()
+        self._memory = Memory()
+        self._reaches_out: bool | None = None
 
     def new_adapters(self) -> list[str]:
         """Names of adapters that came into use since the last call."""
@@ -91,6 +97,8 @@ class Harness:
         self._class_name = class_name
         self._arguments = arguments
         self._text_chars = text_chars
+        self._source, self._reaches_out = source, None
+        self._around = Surroundings()
         if self._world.audit:
             self._audit.start()
         linecache.cache[PROGRAM_FILE] = (len(source), None, source.splitlines(keepends=True), PROGRAM_FILE)
@@ -143,6 +151,7 @@ class Harness:
     def reset(self, slot: int, seed: int) -> Row:
         """Start an episode of a slot; a program that fails gives a failed row."""
         try:
+            self._make_room()
             instance = self._instance(slot, seed)
             self._instances[slot] = instance
             observation, info = adapt.reset(instance.environment, seed, self._note)
@@ -178,6 +187,15 @@ class Harness:
         except BaseException as error:
             return self._failed(slot, error)
 
+    def _make_room(self) -> None:
+        """Collect garbage, and then give up old save points, while memory is short: neither is the program's fault."""
+        if self._memory.is_due():
+            self._memory.collect()
+        while self._save_points and self._memory.is_short():
+            for number in list(self._save_points)[: (len(self._save_points) + 1) // 2]:
+                del self._save_points[number]
+            self._memory.collect()
+
     def _failed(self, slot: int, error: BaseException) -> Row:
         """The row of a failure; the instance is gone, and whatever memory it filled with it."""
         if self._interruptible and isinstance(error, KeyboardInterrupt):
@@ -191,7 +209,7 @@ class Harness:
             raise BadResult(f"the observation has {len(text)} characters, more than the limit of {self._text_chars}")
         if info is not None and not isinstance(info, dict):
             raise BadResult(f"info must be a dict, got {type(info).__name__}: {safe_repr(info)}")
-        return text, number, TERMINATED * ended + TRUNCATED * cut, _plain_info(info) if info else None
+        return text, number, TERMINATED * ended + TRUNCATED * cut, encoded_info(info, self._note) if info else None
 
     def drop(self, slot: int) -> None:
         """Forget a slot."""
@@ -214,6 +232,8 @@ class Harness:
             value = "\n".join(str(item) for item in value)
         if value is not None and not isinstance(value, str):
             raise BadResult(f"solution() must return text, got {type(value).__name__}: {safe_repr(value)}")
+        if value is not None and len(value) * 4 > VALUE_BYTES:
+            raise BadResult(f"solution() returned {len(value)} characters, more than {VALUE_BYTES // 4}")
         return None if value is None else str.__str__(value)
 
     def tools(self, slot: int) -> list[Any]:
@@ -239,7 +259,11 @@ class Harness:
     def fingerprint(self, slot: int) -> str | None:
         """A digest of the instance's state, for telling states apart; ``None`` where there can be none."""
         instance = self._enter(slot)
-        return fingerprint(instance.environment, instance.module, instance.universe.shared(), self._stage.state())
+        if not self._is_self_contained(instance):
+            return None
+        return fingerprint(
+            instance.environment, instance.module, instance.universe.shared(), self._stage.state(), self._around
+        )
 
     def accesses(self) -> list[Any]:
         """Attempts of the program's own code (only under ``World(audit=True)``)."""
@@ -257,9 +281,12 @@ class Harness:
     def snapshot(self, slot: int) -> int | None:
         """Save an instance; return a number for it, or ``None`` where it cannot be copied faithfully."""
         instance = self._enter(slot)
+        if not self._is_self_contained(instance):
+            return None
+        self._make_room()
         try:
-            state = savepoint.capture(instance.environment, instance.module, instance.universe.shared())
-        except savepoint.Uncopyable:
+            state = savepoint.capture(instance.environment, instance.module, instance.universe.shared(), self._around)
+        except (savepoint.Uncopyable, MemoryError):
             return None
         self._num_save_points += 1
         self._save_points[self._num_save_points] = (slot, instance, state, self._stage.state())
@@ -267,15 +294,22 @@ class Harness:
             del self._save_points[next(iter(self._save_points))]
         return self._num_save_points
 
+    def _is_self_contained(self, instance: Instance) -> bool:
+        """Whether an instance's state can be nowhere but in its module, its classes, itself and its universe."""
+        if self._reaches_out is None:
+            self._reaches_out = reaches_out(self._source)
+        return not self._reaches_out and self._around.are_untouched(instance.universe.functions)
+
     def restore(self, slot: int, number: int) -> bool:
         """Go back to a save point of the same slot; false where it is gone."""
         saved = self._save_points.get(number)
-        if saved is None or saved[0] != slot:
+        if saved is None or saved[0] != slot or not self._is_self_contained(saved[1]):
             return False
+        self._make_room()
         _, instance, state, universe = saved
         try:
-            environment = savepoint.reinstate(state, instance.module, instance.universe.shared())
-        except savepoint.Uncopyable:
+            environment = savepoint.reinstate(state, instance.module, instance.universe.shared(), self._around)
+        except (savepoint.Uncopyable, MemoryError):
             return False
         self._stage.enter(instance.universe)
         self._stage.set_state(universe)
@@ -283,13 +317,6 @@ class Harness:
         instance.step = adapt.step_function(environment, self._note)
         self._instances[slot] = instance
         return True
-
-
-def _plain_info(info: dict[Any, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = to_plain(info)
-    if len(encode(plain)) > INFO_BYTES:
-        raise BadResult(f"info is larger than the {INFO_BYTES} bytes that one step may carry")
-    return plain
 
 
 def describe(error: BaseException) -> str:
@@ -313,7 +340,7 @@ def _describe(error: BaseException) -> str:
         trace = trace.tb_next
     if line is None and isinstance(error, SyntaxError) and error.filename == PROGRAM_FILE:
         line = error.lineno
-    name = "program" if isinstance(error, BadResult) else type(error).__name__
+    name = "program" if isinstance(error, BadResult) else type(error).__name__[:200]
     where = f" (line {line} of the program)" if line is not None else ""
     text = f"{name}: {message[:500]}{where}"
     return text.encode("utf-8", "replace").decode("utf-8")

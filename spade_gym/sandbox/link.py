@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import secrets
 from dataclasses import asdict
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
+from spade_gym.errors import ProgramCrash, ProgramError, SandboxError
 from spade_gym.programs.chance import may_draw_globally
 from spade_gym.programs.contract import required_imports
 from spade_gym.programs.program import Program
@@ -18,7 +19,7 @@ from spade_gym.sandbox.answers import Access, LoadReport
 from spade_gym.sandbox.base import Isolation, Limits, World
 from spade_gym.sandbox.channel import Channel, LocalChannel, WorkerChannel
 from spade_gym.sandbox.preload import kind_for
-from spade_gym.sandbox.wire import Rows, Value, is_plain
+from spade_gym.sandbox.wire import INFO_BYTES, INFO_NODES, VALUE_BYTES, VALUE_NODES, Rows, Value, plain_of
 from spade_gym.sandbox.zygotes import DeathWatch, WorkerProcess, resolve_level, zygote_pool
 
 _getpid = os.getpid
@@ -46,6 +47,7 @@ def _nature(source: str) -> _Nature:
 
 
 _ACCESSES = list[tuple[str, str, int, int]]
+_MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Link:
@@ -60,6 +62,7 @@ class Link:
 
     Attributes:
         generation: How many workers there were.
+        key: A random number of the present worker, by which its save points are known again.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Link:
         self._adapters: dict[str, None] = dict.fromkeys(program.manifest.adapters)
         self._accesses_of_failed_load: list[Access] = []
         self.generation = 0
+        self.key = 0
 
     @property
     def level(self) -> Isolation:
@@ -133,8 +137,9 @@ class Link:
         except BaseException:
             channel.close()
             raise
-        self._channel = channel
         self.generation += 1
+        self.key = secrets.randbits(63)
+        self._channel = channel  # last: whoever sees it, after an interrupt too, sees its generation
         return channel
 
     def _load(self, channel: Channel) -> None:
@@ -168,7 +173,7 @@ class Link:
         process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self._limits)
         try:
             process.await_ready()
-        except SandboxError:
+        except BaseException:
             process.kill()
             raise
         return process
@@ -216,7 +221,7 @@ class Link:
             return self._put(channel, kind, operation, *arguments)
         except ProgramError:
             raise
-        except ProgramFault:
+        except BaseException:  # an interrupted request too: its answer must not be taken for another's
             self.kill()
             raise
 
@@ -226,14 +231,13 @@ class Link:
         if not isinstance(reply, Value):
             raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")
         self.note(reply.adapters)
-        if reply.failed:
-            raise error_of(str(reply.value))
         try:
-            if not is_plain(reply.value):
-                raise msgspec.ValidationError("no plain data")
-            return msgspec.convert(reply.value, kind)
-        except msgspec.ValidationError as error:
+            value = plain_of(reply.value, VALUE_BYTES, VALUE_NODES)
+            if not reply.failed:
+                return msgspec.convert(value, kind)
+        except _MALFORMED as error:
             raise ProgramCrash(f"the program's process forged an answer: {error}", reason="protocol") from None
+        raise error_of(str(value))
 
     def accesses(self) -> list[Access]:
         """What the program's own code tried to reach so far, or while it failed to load."""
@@ -253,12 +257,15 @@ def error_of(text: str) -> ProgramError:
     return ProgramError(text[:1000], reason="memory" if text.startswith("MemoryError") else "error")
 
 
-def rows_of(channel: Channel, num_left: int) -> Rows:
+def rows_of(channel: Channel, num_left: int) -> tuple[Rows, dict[int, dict[str, Any]]]:
     """Receive one frame of results.
 
     Args:
         channel: Where a request is under way.
         num_left: How many results are still due.
+
+    Returns:
+        The frame, and its infos decoded.
 
     Raises:
         ProgramFault: The worker died, is late, or sent something that an honest one would not.
@@ -269,8 +276,18 @@ def rows_of(channel: Channel, num_left: int) -> Rows:
     count = len(rows.flags)
     if not 0 < count <= num_left or not count == len(rows.rewards) == len(rows.observations):
         raise ProgramCrash("the program's process sent no, too many or uneven results", reason="protocol")
-    if rows.infos and not (min(rows.infos) >= 0 and max(rows.infos) < count and is_plain(list(rows.infos.values()))):
-        raise ProgramCrash("the program's process forged an info", reason="protocol")
     if rows.last and count < num_left:
         raise ProgramCrash("the program's process sent too few results", reason="protocol")
-    return rows
+    return rows, _infos(rows.infos, count) if rows.infos else {}
+
+
+def _infos(encoded: dict[int, msgspec.Raw], count: int) -> dict[int, dict[str, Any]]:
+    infos = {}
+    try:
+        for position, raw in encoded.items():
+            info = infos[position] = plain_of(raw, INFO_BYTES, INFO_NODES)
+            if type(info) is not dict or not 0 <= position < count:
+                raise msgspec.ValidationError("an info of nothing")
+    except _MALFORMED as error:
+        raise ProgramCrash(f"the program's process forged an info: {error}", reason="protocol") from None
+    return infos

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
 from spade_gym.sandbox.answers import Batch
@@ -30,6 +30,26 @@ class Slot:
     seed: int = 0
     actions: list[str] = field(default_factory=list)
     fault: ProgramFault | None = None
+
+
+class _Pending(NamedTuple):
+    """A request that was begun.
+
+    Attributes:
+        operation: ``reset`` or ``step``.
+        items: One (slot, seed or action) pair a row.
+        before: What an interrupted request goes back to: the instances' numbers of actions, or what they were.
+        earlier: Instances that were faulty before.
+        generation: Of the worker that has the request.
+        outcome: What is known of the result already.
+    """
+
+    operation: str
+    items: Sequence[tuple[int, Any]]
+    before: list[Any]
+    earlier: frozenset[int]
+    generation: int = 0
+    outcome: ProgramFault | Batch | None = None
 
 
 class Plays:
@@ -51,7 +71,7 @@ class Plays:
         self._next_slot = 0
         self._stale: set[int] = set()
         self._faulty: set[int] = set()
-        self._pending: tuple[str, Sequence[tuple[int, Any]], ProgramFault | Batch | None] | None = None
+        self._pending: _Pending | None = None
 
     def start(self) -> Channel:
         """The channel to a worker that has the program loaded; instances of an earlier one are then stale."""
@@ -73,8 +93,22 @@ class Plays:
         self._blame(slot, ProgramError("this instance was not reset"))
         return slot
 
+    def check_slots(self, items: Sequence[tuple[int, Any]]) -> None:
+        """Refuse slots that there are not.
+
+        Raises:
+            ValueError: A slot was never opened, or is closed.
+        """
+        for slot, _ in items:
+            if slot not in self.slots:
+                raise ValueError(
+                    f"there is no slot {slot!r}: open() gives slots, close_slot() ends them; "
+                    f"open now: {sorted(self.slots)[:20]}"
+                )
+
     def close_slot(self, slot: int) -> None:
         """Forget an instance."""
+        self.check_slots([(slot, None)])
         del self.slots[slot]
         self._stale.discard(slot)
         self._faulty.discard(slot)
@@ -88,10 +122,24 @@ class Plays:
         if self._stale or self._faulty or self._pending is not None or not self._link.is_up:
             self.begin("step", (item,))
             return self.finish().transitions()[0]
+        state = self.slots.get(slot)
+        if state is None:
+            self.check_slots((item,))
+            raise AssertionError
+        num_before = len(state.actions)
+        try:
+            return self._step_alone(state, item)
+        except ValueError:  # raised before anything was sent
+            raise
+        except BaseException:
+            self._go_back(_Pending("step", (item,), [num_before], frozenset()))
+            raise
+
+    def _step_alone(self, state: Slot, item: tuple[int, str]) -> Transition | ProgramFault:
         channel = self._link.start()
         try:
             channel.send("step", (item,), self._limits.step_seconds)
-            rows = rows_of(channel, 1)
+            rows, infos = rows_of(channel, 1)
         except ProgramFault as fault:
             return self._recover("step", (item,), fault).transitions()[0]
         if rows.adapters:
@@ -100,67 +148,115 @@ class Plays:
         if not (
             0 <= flag <= TERMINATED | TRUNCATED and -bound <= reward <= bound and len(text) <= self._limits.text_chars
         ):
-            return self._accept("step", (item,), rows).transitions()[0]
-        self.slots[slot].actions.append(action)
-        return Transition(text, reward, flag & TERMINATED != 0, flag & TRUNCATED != 0, rows.infos.get(0, {}))
+            done = self._accept("step", (item,), rows, infos)
+            return self._retry_worn("step", (item,), done, frozenset()).transitions()[0]
+        state.actions.append(item[1])
+        return Transition(text, reward, flag & TERMINATED != 0, flag & TRUNCATED != 0, infos.get(0) or {})
 
     def begin(self, operation: str, items: Sequence[tuple[int, Any]]) -> None:
-        """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results."""
+        """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results.
+
+        Raises:
+            ValueError: There is no such slot, or an action is no text that can be sent; nothing was sent then.
+        """
         if self._pending is not None:
             raise SandboxError("begin was called twice without finish")
-        outcome: ProgramFault | Batch | None = None
-        if items:
-            try:
-                channel = self.start()
-            except ProgramFault as fault:
-                outcome = self._blame_all(items, fault)
-            else:
-                outcome = self._send(channel, operation, items)
-        self._pending = (operation, items, outcome)
+        slots = self.slots
+        try:
+            before: list[Any] = (
+                [len(slots[slot].actions) for slot, _ in items]
+                if operation == "step"
+                else [slots[slot] for slot, _ in items]
+            )
+        except (KeyError, TypeError):
+            self.check_slots(items)
+            raise
+        pending = _Pending(operation, items, before, frozenset(self._faulty))
+        if not items:
+            self._pending = pending
+            return
+        try:
+            self._pending = self._sent(pending)
+        except ValueError:  # raised before anything was sent
+            raise
+        except BaseException:
+            self._go_back(pending)
+            raise
 
-    def _send(self, channel: Channel, operation: str, items: Sequence[tuple[int, Any]]) -> ProgramFault | None:
+    def _sent(self, pending: _Pending) -> _Pending:
+        operation, items = pending.operation, pending.items
+        try:
+            channel = self.start()
+        except ProgramFault as fault:
+            return pending._replace(outcome=self._blame_all(items, fault))
         try:
             if self._stale and operation == "step":
                 self._bring_back([slot for slot, _ in items])
                 channel = self.start()
             channel.send(operation, items, self._seconds(operation, len(items)))
         except ProgramFault as fault:
-            return fault
-        return None
+            return pending._replace(outcome=fault)
+        return pending._replace(generation=self._link.generation)
 
     def finish(self) -> Batch:
         """Collect the results of ``begin``, one row an item, in its order."""
-        if self._pending is None:
+        pending, self._pending = self._pending, None
+        if pending is None:
             raise SandboxError("finish was called without begin")
-        operation, items, outcome = self._pending
-        self._pending = None
-        if isinstance(outcome, Batch) or not items:
-            return outcome if isinstance(outcome, Batch) else Batch.empty()
+        if isinstance(pending.outcome, Batch) or not pending.items:
+            return pending.outcome if isinstance(pending.outcome, Batch) else Batch.empty()
+        try:
+            done = self._results(pending, pending.outcome)
+            return self._retry_worn(pending.operation, pending.items, done, pending.earlier) if done.faults else done
+        except BaseException:
+            self._go_back(pending)
+            raise
+
+    def _results(self, pending: _Pending, fault: ProgramFault | None) -> Batch:
+        operation, items = pending.operation, pending.items
         done = Batch.empty()
-        if outcome is None:
+        if fault is None and not (self._link.is_up and self._link.generation == pending.generation):
+            fault = ProgramCrash("the program's process was replaced while it had a request")
+        if fault is None:
             try:
                 return self._collect(operation, items, done)
-            except ProgramFault as fault:
-                outcome = fault
-        done.extend(self._recover(operation, items[len(done.flags) :], outcome))
+            except ProgramFault as error:
+                fault = error
+        done.extend(self._recover(operation, items[len(done.flags) :], fault))
         return done
+
+    def _go_back(self, pending: _Pending) -> None:
+        """Undo a request that was interrupted (Ctrl-C): it did not happen, and all instances are replayed."""
+        self._link.kill()
+        for (slot, _), before in zip(pending.items, pending.before, strict=True):
+            if isinstance(before, Slot):
+                self.slots[slot] = before
+            else:
+                del self.slots[slot].actions[before:]
+            if slot not in pending.earlier:
+                self.slots[slot].fault = None
+                self._faulty.discard(slot)
+            else:
+                self._faulty.add(slot)
 
     def _collect(self, operation: str, items: Sequence[tuple[int, Any]], done: Batch) -> Batch:
         """Receive frames until the answer is complete; what came before a fault is in ``done``."""
         channel = self.start()
         while True:
             start = len(done.flags)
-            rows = rows_of(channel, len(items) - start)
+            rows, infos = rows_of(channel, len(items) - start)
             if rows.adapters:
                 self._link.note(rows.adapters)
-            accepted = self._accept(operation, items[start:] if start else items, rows)
+            accepted = self._accept(operation, items[start:] if start else items, rows, infos)
             if rows.last and not start:
                 return accepted
             done.extend(accepted)
             if rows.last:
                 return done
 
-    def _accept(self, operation: str, items: Sequence[tuple[int, Any]], rows: Rows) -> Batch:
+    def _accept(
+        self, operation: str, items: Sequence[tuple[int, Any]], rows: Rows, infos: dict[int, dict[str, Any]]
+    ) -> Batch:
         """Check rows against the limits, and write them into the instances' pasts."""
         bound, stepping = self._limits.abs_reward, operation == "step"
         faults: dict[int, ProgramFault] = {}
@@ -172,6 +268,8 @@ class Plays:
             or (stepping and self._faulty)
         ):
             faults = self._faults_of(stepping, items, rows)
+            for position in faults:
+                infos.pop(position, None)
         slots = self.slots
         if stepping and not faults:
             for slot, action in items[: len(rows.flags)]:
@@ -187,7 +285,7 @@ class Plays:
                     slots[slot] = Slot(value)
                     self._stale.discard(slot)
                     self._faulty.discard(slot)
-        return Batch(rows.observations, rows.rewards, rows.flags, rows.infos, faults)
+        return Batch(rows.observations, rows.rewards, rows.flags, infos, faults)
 
     def _blame(self, slot: int, fault: ProgramFault) -> None:
         """Mark an instance as unusable until it is reset."""
@@ -214,8 +312,6 @@ class Plays:
                 faults[position] = ProgramCrash("the program's process forged an observation", reason="protocol")
             elif not -bound <= reward <= bound:
                 faults[position] = ProgramError(f"reward {reward!r} is outside [-{bound:g}, {bound:g}]")
-        for position in faults:
-            rows.infos.pop(position, None)
         if any(fault.reason == "protocol" for fault in faults.values()):
             self._link.kill()
         return faults
@@ -249,6 +345,19 @@ class Plays:
                 self._link.kill()
                 results.extend(self._blame_all([(slot, value)], error))
         return results
+
+    def _retry_worn(
+        self, operation: str, items: Sequence[tuple[int, Any]], done: Batch, earlier: frozenset[int]
+    ) -> Batch:
+        """Give rows for which memory ran out one more try in a fresh worker: others may have worn out this one."""
+        for position, fault in list(done.faults.items()):
+            slot = items[position][0]
+            if fault.reason == "memory" and slot not in earlier:
+                self.slots[slot].fault = None
+                self._faulty.discard(slot)
+                again = self._recover(operation, (items[position],), fault)
+                done.replace(position, again)
+        return done
 
     def _attempt(self, operation: str, slot: int, value: Any) -> Batch:
         if operation == "step":
@@ -290,15 +399,30 @@ class Plays:
                 if items:
                     channel.send(operation, items, self._seconds(operation, len(items)))
                     self._check_replay(channel, len(items))
-        except ProgramFault:
+        except BaseException:
             self._link.kill()
             raise
 
+    def replay_anew(self, slot: int, seed: int, actions: Sequence[str]) -> None:
+        """Replay, once more in a fresh worker when the present one dies, perhaps worn out by others.
+
+        Raises:
+            ProgramFault: It went another way than before.
+        """
+        try:
+            self.replay(slot, seed, actions)
+        except ProgramCrash as fault:
+            if fault.reason != "crash":
+                raise
+            self.replay(slot, seed, actions)
+
     def _check_replay(self, channel: Channel, num_left: int) -> None:
         while num_left:
-            rows = rows_of(channel, num_left)
+            rows, _ = rows_of(channel, num_left)
             num_left = 0 if rows.last else num_left - len(rows.flags)
             for text, flag in zip(rows.observations, rows.flags, strict=True):
+                if flag & FAILED and text.startswith("MemoryError"):
+                    raise ProgramCrash("memory ran out while a play was replayed")
                 if flag & FAILED:
                     raise ProgramError(f"a replay went another way than the first play: {text[:500]}")
 
@@ -314,6 +438,7 @@ class Plays:
         Raises:
             ProgramFault: It is faulty.
         """
+        self.check_slots([(slot, None)])
         self.start()
         if slot in self._stale:
             self._bring_back([slot])

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
+from spade_gym.errors import ProgramFault, SandboxError
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.answers import Access, Batch, Criterion, LoadReport, Snapshot
 from spade_gym.sandbox.base import Isolation, Limits, World
@@ -36,6 +36,10 @@ class Session:
         limits: What the program may use.
         world: Chance and time; the default is that of all play.
         max_turns: Passed to the program's constructor when given.
+
+    Raises:
+        TypeError: An argument is of another type.
+        ValueError: ``isolation`` names no level.
     """
 
     def __init__(
@@ -47,6 +51,10 @@ class Session:
         world: World | None = None,
         max_turns: int | None = None,
     ) -> None:
+        _check_type("program", program, Program, "a Program (spade_gym.programs.reply.program_from_source makes one)")
+        _check_type("limits", limits, Limits | None, "Limits or absent")
+        _check_type("world", world, World | None, "a World or absent")
+        _check_type("max_turns", max_turns, int | None, "a whole number or absent")
         self.program = program
         self.limits = limits or Limits()
         self._world = world or World()
@@ -155,7 +163,7 @@ class Session:
         """
         number: int | None = self._question(int | None, "snapshot", slot)
         state = self._plays.slots[slot]
-        copy = (self._link.generation, number) if number is not None else None
+        copy = (self._link.key, number) if number is not None else None
         return Snapshot(state.seed, tuple(state.actions), copy)
 
     def restore(self, slot: int, snapshot: Snapshot) -> None:
@@ -164,18 +172,20 @@ class Session:
         Raises:
             ProgramFault: The program failed in the replay.
         """
+        self._plays.check_slots([(slot, None)])
         self._plays.start()
         done = False
-        if snapshot.copy is not None and snapshot.copy[0] == self._link.generation:
-            with contextlib.suppress(ProgramError, ProgramCrash):
+        if snapshot.copy is not None and snapshot.copy[0] == self._link.key:
+            with contextlib.suppress(ProgramFault):
                 done = self._link.ask(bool, "restore", slot, snapshot.copy[1])
             self._plays.start()
         if not done:
-            self._plays.replay(slot, snapshot.seed, snapshot.actions)
+            self._plays.replay_anew(slot, snapshot.seed, snapshot.actions)
         self._plays.put(slot, snapshot.seed, snapshot.actions)
 
     def past(self, slot: int) -> Snapshot | None:
         """The seed and actions of an instance, enough to replay it anywhere; ``None`` when it must be reset first."""
+        self._plays.check_slots([(slot, None)])
         state = self._plays.slots[slot]
         return None if state.fault is not None else Snapshot(state.seed, tuple(state.actions))
 
@@ -233,11 +243,17 @@ class Session:
         self._plays.make_ready(slot)
         try:
             return self._link.ask(kind, operation, slot, *arguments)
-        except ProgramCrash as fault:
-            if fault.reason != "crash":
+        except ProgramFault as fault:
+            if fault.reason not in ("crash", "memory"):
                 raise
+            self._link.kill()
         self._plays.make_ready(slot)
         return self._link.ask(kind, operation, slot, *arguments)
+
+
+def _check_type(name: str, value: object, kind: Any, wanted: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"Session: {name} must be {wanted}, got {type(value).__name__}: {value!r:.100}")
 
 
 def _unwrap(result: Transition | ProgramFault) -> Transition:

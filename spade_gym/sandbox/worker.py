@@ -5,16 +5,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
-from spade_gym.sandbox.conversion import to_plain
+import msgspec
+
+from spade_gym.sandbox.conversion import encoded_value
 from spade_gym.sandbox.harness import Harness, describe
-from spade_gym.sandbox.wire import Request, Rows, Value, body_length, decode_request, frame
+from spade_gym.sandbox.wire import (
+    FRAME_BYTES,
+    MAX_ROWS,
+    Request,
+    Rows,
+    Value,
+    body_length,
+    decode_request,
+    frame,
+    row_bytes,
+)
 
 #: Results of a batch leave the worker at least this often, so that the session sees progress and can tell
 #: which step hangs.
 FLUSH_SECONDS = 0.005
-_MAX_ROWS_A_FRAME = 512
 _READ_BYTES = 1 << 16  # below malloc's threshold for mapping fresh pages
 
 _monotonic, _read, _write = time.monotonic, os.read, os.write
@@ -56,7 +66,8 @@ def play_rows(
     observations: list[str] = []
     rewards: list[float] = []
     flags: list[int] = []
-    infos: dict[int, dict[str, Any]] = {}
+    infos: dict[int, msgspec.Raw] = {}
+    num_bytes = 0
     flushed = clock()
     num_left = len(request.arguments)
     for slot, value in request.arguments:
@@ -64,13 +75,16 @@ def play_rows(
         observation, reward, flag, info = play(slot, value)
         if info:
             infos[len(flags)] = info
+        num_bytes += row_bytes(observation, info)
         observations.append(observation)
         rewards.append(reward)
         flags.append(flag)
         # The last row goes with the last frame, which is never empty.
-        if num_left and (clock() - flushed > FLUSH_SECONDS or len(flags) >= _MAX_ROWS_A_FRAME):
+        if num_left and (
+            clock() - flushed > FLUSH_SECONDS or len(flags) >= MAX_ROWS or num_bytes > FRAME_BYTES
+        ):
             send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
-            observations, rewards, flags, infos = [], [], [], {}
+            observations, rewards, flags, infos, num_bytes = [], [], [], {}, 0
             flushed = clock()
     send(Rows(request.sequence, True, observations, rewards, flags, infos, harness.new_adapters()))
 
@@ -78,10 +92,10 @@ def play_rows(
 def answer(harness: Harness, request: Request) -> Value:
     """Answer any other request; whatever the program raises becomes a failed value."""
     try:
-        value = to_plain(getattr(harness, request.operation)(*request.arguments))
+        value = encoded_value(getattr(harness, request.operation)(*request.arguments))
         failed = False
     except BaseException as error:
-        value, failed = describe(error), True
+        value, failed = encoded_value(describe(error)), True
     return Value(request.sequence, failed, value, harness.new_adapters())
 
 

@@ -18,7 +18,6 @@ import os
 import resource
 import signal
 import socket
-import struct
 import sys
 import sysconfig
 from typing import Any
@@ -28,7 +27,7 @@ from spade_gym.sandbox.base import Isolation
 from spade_gym.sandbox.harness import Harness
 from spade_gym.sandbox.seccomp import compile_filter
 from spade_gym.sandbox.syscalls import this_machine
-from spade_gym.sandbox.wire import ORDER, READY
+from spade_gym.sandbox.wire import FORKED, ORDER, READY
 from spade_gym.sandbox.worker import serve
 from spade_gym.sandbox.world import Patches, Stage
 
@@ -151,7 +150,7 @@ def _become_worker(jail: Jail, harness: Harness, connection: int, order: bytes) 
     """The forked child: lock in, say so, serve; never return."""
     status = 97
     try:
-        cpu_seconds, memory_bytes = ORDER.unpack(order)
+        _, cpu_seconds, memory_bytes = ORDER.unpack(order)
         try:
             jail.enter(connection, cpu_seconds, memory_bytes)
         except BaseException as error:
@@ -227,7 +226,7 @@ def main(settings: str) -> None:
         if child == 0:
             _become_worker(jail, harness, connection, data)
         handle = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
-        socket.send_fds(control, [struct.pack("<I", child)], [handle] if handle is not None else [])
+        socket.send_fds(control, [FORKED.pack(ORDER.unpack(data)[0], child)], [handle] if handle is not None else [])
         if handle is not None:
             os.close(handle)
         os.close(connection)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import functools
 import os
+import resource
 import select
 import signal
 import socket
-import struct
 import subprocess
 import threading
 
 from spade_gym.errors import IsolationUnavailable, SandboxError
 from spade_gym.sandbox.base import Isolation, Limits
 from spade_gym.sandbox.launch import Launch
-from spade_gym.sandbox.wire import ORDER, READY
+from spade_gym.sandbox.wire import FORKED, ORDER, READY
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
@@ -39,6 +40,30 @@ class DeathWatch:
         os.close(self._handle)
 
 
+class TooManyFiles(SandboxError):
+    """No descriptor is left; another zygote would not help."""
+
+
+def _too_many(error: OSError) -> TooManyFiles:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return TooManyFiles(
+        f"no further worker can be started: {error.strerror} (each takes 2 descriptors, and this process may have "
+        f"{limit}). Raise the limit (`ulimit -n`), close environments that are not needed, or play several instances "
+        "of a program in one vector environment"
+    )
+
+
+def _end(pid: int, handle: int | None) -> None:
+    """Kill a process by its handle, or where the system has none by its number; harmless when it is dead."""
+    with contextlib.suppress(ProcessLookupError):
+        if handle is not None:
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        elif not hasattr(os, "pidfd_open"):
+            os.kill(pid, signal.SIGKILL)
+    if handle is not None:
+        os.close(handle)
+
+
 class WorkerProcess:
     """A worker as its session sees it: a socket, and a handle to kill it by.
 
@@ -46,6 +71,9 @@ class WorkerProcess:
         connection: The socket; the worker is ready to serve once ``await_ready`` returned.
         pid: Process number inside the zygote's namespace; only for messages.
     """
+
+    _handle: int | None = None
+    _owner = 0
 
     def __init__(self, connection: socket.socket, pid: int, handle: int | None) -> None:
         self.connection = connection
@@ -96,7 +124,8 @@ class WorkerProcess:
 
     def __del__(self) -> None:
         """An environment that nobody closed leaves no process behind."""
-        self.kill()
+        if hasattr(self, "connection"):  # one that was interrupted while it was made has nothing to end
+            self.kill()
 
 
 class Zygote:
@@ -114,7 +143,11 @@ class Zygote:
     def __init__(self, level: Isolation, kind: str, hash_seed: int) -> None:
         launch = Launch(level, kind, hash_seed)
         self._lock = threading.Lock()
-        self._control, theirs = socket.socketpair()
+        self._number = 0
+        try:
+            self._control, theirs = socket.socketpair()
+        except OSError as error:
+            raise _too_many(error) from error
         with theirs:
             try:
                 self._process = subprocess.Popen(
@@ -128,6 +161,8 @@ class Zygote:
                 )
             except OSError as error:
                 self._control.close()
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise _too_many(error) from error
                 raise SandboxError(f"no {level.name} zygote ({kind}) could be started: {error}") from error
         try:
             self._await_ready(f"{level.name} zygote ({kind})")
@@ -156,21 +191,46 @@ class Zygote:
         Raises:
             SandboxError: The zygote is gone or does not answer.
         """
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise _too_many(error) from error
         with self._lock:
             try:
-                order = ORDER.pack(limits.cpu_seconds, limits.memory_bytes)
+                self._number += 1
+                order = ORDER.pack(self._number, limits.cpu_seconds, limits.memory_bytes)
                 socket.send_fds(self._control, [order], [theirs.fileno()])
-                data, handles, _, _ = socket.recv_fds(self._control, 4, 1)
+                return self._forked(ours)
             except OSError as error:
                 ours.close()
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ETOOMANYREFS):
+                    raise _too_many(error) from error
                 raise SandboxError(f"the zygote does not answer: {error}") from error
+            except BaseException:
+                ours.close()
+                raise
             finally:
                 theirs.close()
-        if len(data) < 4:
-            ours.close()
-            raise SandboxError("the zygote died")
-        return WorkerProcess(ours, struct.unpack("<I", data)[0], handles[0] if handles else None)
+
+    def _forked(self, connection: socket.socket) -> WorkerProcess:
+        """Receive the answer to the latest order; one to an order that was interrupted is for a worker to kill."""
+        while True:
+            data, handles, _, _ = socket.recv_fds(self._control, FORKED.size, 1)
+            handle = handles[0] if handles else None
+            if len(data) < FORKED.size:
+                if handle is not None:
+                    os.close(handle)
+                raise SandboxError("the zygote died")
+            if handle is None and hasattr(os, "pidfd_open"):  # the kernel had no descriptor to put it into
+                raise _too_many(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+            number, pid = FORKED.unpack(data)
+            if number == self._number:
+                return WorkerProcess(connection, pid, handle)
+            _end(pid, handle)
+
+    def is_dead(self) -> bool:
+        """Whether the process ended, which nobody asked it to."""
+        return self._process.poll() is not None
 
     def close(self) -> None:
         """End the zygote; its workers die with it."""
@@ -208,6 +268,8 @@ class ZygotePool:
         zygote = self._get(key)
         try:
             return zygote.fork(limits)
+        except TooManyFiles:
+            raise
         except SandboxError:
             with self._lock:
                 if self._zygotes.get(key) is zygote:
@@ -221,6 +283,8 @@ class ZygotePool:
                 self._hooked = True
                 os.register_at_fork(after_in_child=self._abandon)
                 atexit.register(self.close)
+            for other in [other for other, zygote in self._zygotes.items() if zygote.is_dead()]:
+                self._zygotes.pop(other).close()  # which also takes it off the list of processes
             if key not in self._zygotes:
                 self._zygotes[key] = Zygote(*key)
             return self._zygotes[key]

@@ -107,7 +107,9 @@ def check_trivial_policy(context: Context) -> Iterator[Finding]:
     begin = time.monotonic()
     for number, item in enumerate(policies):
         if time.monotonic() - begin > _MAX_SECONDS:
-            message = f"only {number} of {len(policies)} trivial policies were tried, because the program's steps are slow"
+            message = (
+                f"only {number} of {len(policies)} trivial policies were tried, because the program's steps are slow"
+            )
             yield warning("trivial_policy", message, tried=number, policies=len(policies))
             break
         plays = _play_on_all_seeds(context, item)

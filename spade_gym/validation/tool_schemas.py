@@ -90,7 +90,7 @@ def _judge_arguments(
     optional = sorted((set(needed) & set(properties)) - set(required))
     if optional:
         message = f"tool_{name} needs {', '.join(optional)}, but the schema of {name!r} does not require it"
-        yield failure("tool_schema", message, **evidence)
+        yield warning("tool_schema", message, **evidence)  # a call without it gets an error that names it
     strict = sorted(set(required) & (set(accepted) - set(needed)))
     if strict:
         message = f"the schema of {name!r} requires {', '.join(strict)}, though tool_{name} has a default"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from spade_gym.errors import ProgramFault, ReplyError, SandboxError
+from spade_gym.programs.manifest_values import MAX_TURNS
 from spade_gym.programs.program import Program
 from spade_gym.programs.reply import program_from_reply
 from spade_gym.sandbox.base import Isolation, Limits
@@ -140,7 +141,7 @@ def _completed(context: Context) -> Program:
     adapters = tuple(dict.fromkeys([*context.program.manifest.adapters, *report.adapters]))
     turns = context.program.manifest.max_turns or report.max_turns
     changes: dict[str, Any] = {"adapters": adapters}
-    if turns is not None and turns >= 1:
+    if turns is not None and 1 <= turns <= MAX_TURNS:
         changes["max_turns"] = turns
     return context.program.with_manifest(**changes)
 

@@ -14,7 +14,7 @@ KEYS = {
 def test_every_figure_is_measured_and_nothing_leaks() -> None:
     """Times are judged by people, with the command; here only their presence, and what must hold on any machine."""
     result = measure(repetitions=2, num_programs=60)
-    assert KEYS <= set(result)
+    assert set(result) >= KEYS
     assert all(result[key] > 0 for key in KEYS)
     assert {name for name, _, _ in GOALS} <= set(result)
     assert result["leaked_descriptors"] == 0

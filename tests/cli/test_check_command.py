@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import os
 import threading
 import time
 
@@ -10,9 +11,10 @@ from spade_gym.cli.check import run
 from spade_gym.cli.check_report import REMEDIES, describe, plain, remedy_for, summarise
 from spade_gym.cli.judge import Checks, judge, refusal
 from spade_gym.cli.main import build_parser
-from spade_gym.errors import SandboxError
+from spade_gym.errors import SandboxError, SpadeError
 from spade_gym.programs.program import Manifest, Program
-from spade_gym.validation.finding import Finding, Verdict
+from spade_gym.programs.reply import program_from_reply
+from spade_gym.validation.finding import Finding, Verdict, failure
 from spade_gym.validation.validate import CHECKS
 
 SOURCE = """class CoinEnv:
@@ -71,7 +73,7 @@ def test_json_has_one_object_a_file_with_the_promised_keys(tmp_path, capsys):
     assert second["failures"][0]["evidence"] == {"seed": 3, "actions": ["a", "b"]}
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "binary", "utf16", "huge", "loop"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "binary", "utf16", "huge", "loop", "pipe", "linked entry"])
 def test_what_cannot_be_read_fails_the_check_read(tmp_path, capsys, kind):
     file = tmp_path / "x.md"
     if kind == "folder":
@@ -84,6 +86,16 @@ def test_what_cannot_be_read_fails_the_check_read(tmp_path, capsys, kind):
         file.write_bytes(b"x" * (5 << 20))
     elif kind == "loop":
         file.symlink_to(file)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "linked entry":
+        file.mkdir()
+        (tmp_path / "secret.py").write_text(SOURCE)
+        (file / "program.py").symlink_to(tmp_path / "secret.py")
+        digest = verdict().digest
+        (file / "manifest.toml").write_text(
+            f'name = "Coin"\nsetting = "multi_turn"\nclass_name = "CoinEnv"\ndigest = "{digest}"\n'
+        )
     (tmp_path / "good.md").write_text("good")
     assert check(file, tmp_path / "good.md", "--json") == 1
     bad, good = json.loads(capsys.readouterr().out)
@@ -166,6 +178,45 @@ def test_rejected_files_are_kept_with_their_reasons(tmp_path):
     reason = json.loads((kept / "x.md.reason.json").read_text())
     assert reason["failures"][0]["check"] == "determinism"
     assert json.loads((kept / "gone.md.reason.json").read_text())["failures"][0]["check"] == "read"
+
+
+def test_what_is_kept_of_rejected_files_is_whole_or_absent(tmp_path, monkeypatch):
+    (tmp_path / "x.md").write_text("bad")
+    kept = tmp_path / "kept"
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(SpadeError, match=r"x\.md cannot be kept in .*kept: No space"):
+        check(tmp_path / "x.md", "--keep-rejected", kept)
+    assert list(kept.iterdir()) == []
+
+
+def test_the_length_of_cut_evidence_is_the_true_one():
+    finding = failure("reward", "pays", action="y" * 5008, short="z" * 400, actions=["\x1b" * 650] * 100)
+    text = " ".join(describe(verdict(finding), columns=80).split())
+    assert "... (5008 characters)" in text
+    assert "... (400 characters)" in text
+    assert "(650 characters)" in text
+    assert "(100 in all;" in text
+    assert "621" not in text
+
+
+def test_a_reply_that_was_cut_off_is_asked_for_again(tmp_path, capsys):
+    (tmp_path / "a.md").write_text(f"```python\n{SOURCE}        return (1,\n")
+    (tmp_path / "b.md").write_text(f"```python\n{SOURCE}        return (1,\n```\n")
+
+    def reply(text, name):
+        return verdict() if program_from_reply(text) else None
+
+    checks = FAKE._replace(reply=reply)
+    assert check(tmp_path / "a.md", checks=checks) == 1
+    output = capsys.readouterr().out
+    assert "Ask for the reply again" in output
+    assert "Mend the line" not in output
+    assert check(tmp_path / "b.md", checks=checks) == 1
+    assert "Mend the line" in capsys.readouterr().out
 
 
 def test_nothing_in_a_verdict_reaches_the_terminal_raw(monkeypatch):

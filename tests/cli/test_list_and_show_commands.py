@@ -37,7 +37,9 @@ def test_list_filters_and_sorts(folder, capsys):
     assert [output.index(name) for name in ("Coin", "Apple", "Desk")] == sorted(
         output.index(name) for name in ("Coin", "Apple", "Desk")
     )
-    assert all(len(line) <= 80 for line in output.split("\n"))
+    *lines, footer = output.strip().split("\n")
+    assert all(len(line) <= 80 for line in lines)
+    assert footer == f"3 of 3 programs; spade-gym show NAME --pool {folder} tells more"
     assert "\x1b" not in output
     assert main(["list", "--pool", folder, "--skill", "deduction"]) == 0
     assert "1 of 3" in capsys.readouterr().out
@@ -91,3 +93,41 @@ def test_a_file_is_shown_as_well(tmp_path, capsys):
     )
     assert main(["show", str(tmp_path / "mine.py")]) == 0
     assert "MineEnv" in capsys.readouterr().out
+
+
+def test_each_heading_stands_once_and_programs_without_a_description_say_something(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "100")
+    sources = {
+        "Coin": 'class CoinEnv(Base):\n    """Guess the side.\n    More."""\n',
+        "Desk": "x = 1\n",
+        "Apple": "y = 1\n",
+    }
+    for name, source in sources.items():
+        setting = "tool_use" if name == "Desk" else "multi_turn"
+        origin = {"file": "a.md"} if name == "Desk" else {}
+        manifest = Manifest(name=name, setting=setting, class_name=f"{name}Env", origin=origin)
+        Pool(tmp_path / "pool").add(Program(source=source, manifest=manifest))
+    monkeypatch.chdir(tmp_path)
+    assert main(["pool", "list"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("no skill stated") == 1
+    assert [text in output for text in ("Guess the side.", "not described; read from a.md")] == [True, True]
+    assert output.strip().endswith("spade-gym pool show NAME tells more")
+
+
+@pytest.mark.parametrize("command", ["show", "play"])
+def test_a_program_that_only_the_pool_here_has_is_pointed_out(folder, tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "Coin"]) == 2
+    text = capsys.readouterr().err
+    assert "of the bundled programs" in text
+    assert "site-packages" not in text
+    assert "The pool 'pool' has it: add --pool pool" in text
+    assert main([command, "Nowhere"]) == 2
+    assert "--pool" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["", "x" * 5000, "a/" * 3000, "\ud800", "a\0b"])
+def test_a_name_that_is_no_name_is_explained(key, capsys):
+    assert main(["show", key]) == 2
+    assert "no program" in capsys.readouterr().err

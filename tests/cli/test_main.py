@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 import types
@@ -119,3 +121,59 @@ def test_a_reader_that_goes_away_gets_no_complaint():
         process.stdout.close()
         errors = process.stderr.read()
         assert (process.wait(60), errors) == (141, b"")
+
+
+STREAMS = """
+import sys, types
+from spade_gym.cli import main as m
+fake = types.ModuleType("fake")
+fake.add_arguments = lambda parser: None
+fake.run = lambda args: print("x", sys.stdin.read()) or print("y", file=sys.stderr) or sys.stdout.isatty() + 3
+sys.modules["fake"] = fake
+m.COMMANDS["fake"] = ("fake", "fake")
+sys.exit(m.main(["fake"]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_empty_ones(closed):
+    words = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, STREAMS]
+    done = subprocess.run(words, input="", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "Traceback" in done.stderr) == (3, False)
+
+
+def test_an_error_that_a_library_made_of_ctrl_c_is_still_ctrl_c(command):
+    def convert(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("half a module") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    command(convert)
+    assert main(["try"]) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def interrupted_import(name):
+    """Start the package as a process of that name, which is interrupted in the middle of the imports."""
+    script = (
+        f"import sys, signal; sys.argv[0] = {name!r}; sys.modules['gymnasium'] = None\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'spade_gym.envs':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "try:\n"
+        "    import spade_gym\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7)\n"
+    )
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+
+
+def test_ctrl_c_during_the_import_is_quiet_in_the_command_and_ordinary_elsewhere():
+    done = interrupted_import("/usr/bin/spade-gym")
+    assert (done.returncode, done.stderr) == (130, "")
+    assert interrupted_import("train.py").returncode == 7

@@ -8,7 +8,8 @@ import pytest
 
 from spade_gym.cli.main import build_parser, main
 from spade_gym.cli.play import run
-from spade_gym.errors import ProgramTimeout, SandboxError
+from spade_gym.cli.transcript import Transcript
+from spade_gym.errors import ProgramTimeout, SandboxError, SpadeError
 from spade_gym.pool import Pool
 from spade_gym.programs.program import Manifest, Program
 
@@ -153,13 +154,72 @@ def test_a_transcript_that_cannot_be_written_stops_before_the_play(tmp_path, cap
 @pytest.mark.parametrize("name", ["OddCoin", "CartwheelOrders"])
 def test_bundled_programs_are_played_for_real(name, tmp_path):
     words = [sys.executable, "-m", "spade_gym.cli.main", "play", name, "--seed", "1"]
-    typed = ":commands\n:tools\n:hint\nping x=1\n:quit\n"
+    typed = ":commands\n:tools\n:hint\n<answer>x</answer>\n:quit\n"
     environment = {**os.environ, "COLUMNS": "30", "TERM": "dumb", "PYTHONIOENCODING": "ascii"}
     environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     done = subprocess.run(
         words, input=typed, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=100
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert "quit after" in done.stdout
+    assert "after 1 turns" in done.stdout
     (transcript,) = tmp_path.glob("spade-*.jsonl")
-    assert json.loads(transcript.read_text().splitlines()[-1])["outcome"] == "quit"
+    events = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["start", "reset", "hint", "step", "end"]
+
+
+def test_without_a_turn_only_a_named_transcript_is_written(play, tmp_path, monkeypatch, capsys):
+    assert [line["event"] for line in play(":quit\n")[2]] == ["start", "reset", "end"]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(":quit\n"))
+    args = build_parser("play").parse_args(["play", "Guess", "--pool", "pool"])
+    assert run(args, make=lambda found, isolation: Guess()) == 0
+    assert list(tmp_path.glob("spade-*")) == []
+    assert "nothing to record" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.StringIO("guess 1\n"))
+    assert run(args, make=lambda found, isolation: Guess()) == 0
+    (path,) = tmp_path.glob("spade-*")
+    assert path.name in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device here")
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
+    transcript = Transcript(tmp_path / "full.jsonl", on_first_step=True)
+    transcript.write("start", seed=1)
+    assert not transcript.is_written
+    (tmp_path / "full.jsonl").symlink_to("/dev/full")
+    with pytest.raises(SpadeError, match=r"full\.jsonl' cannot be written: No space"), transcript:
+        transcript.write("step", turn=1)
+    transcript.write("end")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+def test_a_transcript_without_a_whole_line_is_removed(tmp_path):
+    script = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from spade_gym.cli.transcript import Transcript\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "try:\n"
+        "    Transcript(Path(sys.argv[1])).write('start')\n"
+        "except Exception as error:\n"
+        "    sys.exit(0 if 't.jsonl' in str(error) else 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "t.jsonl")], timeout=60)
+    assert done.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forgotten_colon_costs_no_turn_unless_it_is_meant(play):
+    _, output, lines, _ = play("help\nHint\nquit\nquit\n:quit\n")
+    assert output.count("Did you mean") == 3
+    assert lines[-1]["turns"] == 1
+    assert [line["typed"] for line in lines if line["event"] == "step"] == ["quit"]
+
+
+def test_a_word_that_the_program_declares_is_an_action(play):
+    env = Guess()
+    env.reset = lambda *, seed=None, options=None: ("Say \\boxed{help me} or so.", {"commands": ["quit now"]})
+    env.turn = 0
+    _, output, lines, _ = play("help\nquit\n:quit\n", env=env)
+    assert "Did you mean" not in output
+    assert lines[-1]["turns"] == 2

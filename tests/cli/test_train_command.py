@@ -37,6 +37,7 @@ def test_json_is_all_that_stands_on_standard_output(tmp_path, capsys):
         (["nope", "--env", "spade/BeaconWalk-v0"], "no plugin 'nope'"),
         (["sb3", "--program", "nope"], "no program 'nope'"),
         (["sb3", "--env", "spade/BeaconWalk-v0", "--steps", "0"], "must be a whole number from 1 on, got '0'"),
+        (["sb3", "--env", "."], "give it as --program ."),
         (["sb3"], "one of the arguments --env --program is required"),
     ],
 )

@@ -47,6 +47,10 @@ def test_a_pool_is_registered_under_its_namespace_and_again_after_an_edit(tmp_pa
 def test_bad_pools_and_namespaces_are_refused(tmp_path) -> None:
     with pytest.raises(PoolError, match="holds no programs"):
         spade_gym.register_pool(tmp_path, namespace="mine")
+    with pytest.raises(TypeError, match="namespace must be text, got int: 5"):
+        spade_gym.register_pool(tmp_path, namespace=5)
+    with pytest.raises(TypeError, match="path of a pool must be a path"):
+        spade_gym.register_pool(None, namespace="mine")
     for namespace in ("spade", "a b", "a/b"):
         with pytest.raises(PoolError, match="namespace must be a word"):
             spade_gym.register_pool(tmp_path, namespace=namespace)

@@ -95,6 +95,8 @@ def test_complete_announcements(text, commands):
         ("Such as [[AB, BC]].", ("AB, BC",), ()),
         ("In the form [[x,y]] or [[MOVE 3]].", ("x,y", "MOVE 3"), ()),
         ("Use [[TAKE KEY]].", ("TAKE KEY",), ()),
+        ("Use [[GO cellar]].", ("GO cellar",), ()),
+        ("Accuse with [[NAME knave]].", (), ("NAME knave",)),
         ("Type 'left' or 'right'.", ("left", "right"), ()),
         ("It's a sunny day.", (), ()),
         ("Commands: you may do whatever seems sensible to you at this time", (), ()),

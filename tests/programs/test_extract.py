@@ -45,7 +45,6 @@ CASES = {
     "BOM before the fence": (f"\ufeff```python\n{CODE}```", ()),
     "zero width before the fence": (f"\u200b```python\n{CODE}\u200b```", ()),
     "indented fence": (f"1. Code:\n\n   ```python\n{indent(CODE, '   ')}   ```\n", ("dedent",)),
-    "unclosed fence": (f"Sure!\n```python\n{CODE}", ("unclosed_fence",)),
     "unclosed fence and prose": (
         f"Sure!\n```python\n{CODE}\nI hope that it's what you wanted.\n",
         ("unclosed_fence", "trailing_prose"),
@@ -65,6 +64,7 @@ CASES = {
     "thought without its opening": (f"plan\n```python\n{DRAFT}```\n</think>\n```python\n{CODE}```", ()),
     "unclosed thought": (f"<think>\nplan\n```python\n{CODE}```\n", ("unclosed_think",)),
     "bare code": (CODE, ()),
+    "tags around": (f"Here:\n<code>\n{CODE}</code>\n", ("leading_prose", "trailing_prose")),
     "bare code after a thought": (f"<think>plan</think>\n\n{CODE}", ()),
     "bare code with BOM": ("\ufeff" + CODE, ("strip_bom",)),
     "bare code in prose": (

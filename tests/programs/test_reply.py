@@ -52,6 +52,8 @@ def test_a_cut_off_reply_is_said_to_be_truncated(file, line):
 
 
 def test_an_open_end_between_two_statements_is_refused():
+    with pytest.raises(ReplyError, match=r"ends before solution\(\)"):
+        program_from_reply("```python\n" + CODE)
     cut = "```python\n" + CODE + "\n    def solution(self):\n        answer = 1\n"
     with pytest.raises(ReplyError, match="truncated") as caught:
         program_from_reply(cut)
@@ -222,3 +224,17 @@ def test_hostile_text_does_not_hang(text):
     for read_program in (program_from_reply, program_from_source):
         with pytest.raises(ReplyError):
             read_program(text)
+
+
+def test_turn_limits_and_names_beyond_what_a_manifest_takes_are_no_crash() -> None:
+    from spade_gym.errors import ReplyError
+    from spade_gym.programs.reply import program_from_source
+
+    body = "    def reset(self, seed=None):\n        return '', {}\n"
+    body += "    def step(self, a):\n        return '', 0.0, True, False, {}\n"
+    endless = f"class AEnv:\n    def __init__(self, max_turns=10**9):\n        pass\n{body}".replace(
+        "10**9", "1000000000"
+    )
+    assert program_from_source(endless).manifest.max_turns is None
+    with pytest.raises(ReplyError, match="class name has"):
+        program_from_source(f"class {'A' * 3000}Env:\n{body}")

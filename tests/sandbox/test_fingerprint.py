@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from spade_gym.sandbox.audit import PROGRAM_FILE
+from spade_gym.sandbox.copies import MODULE_NAME
 from spade_gym.sandbox.fingerprint import fingerprint
+from spade_gym.sandbox.reach import Surroundings
+
+AROUND = Surroundings()
 
 
 class Thing:
@@ -15,8 +20,16 @@ class Thing:
         self.__dict__.update(values)
 
 
+Thing.__module__ = MODULE_NAME
+MODULE = {"Thing": Thing}
+
+
 def digest(**values: Any) -> str | None:
-    return fingerprint(Thing(**values), {}, {}, ())
+    return fingerprint(Thing(**values), MODULE, {}, (), AROUND)
+
+
+def function(text: str) -> Any:
+    return eval(compile(text, PROGRAM_FILE, "eval"), {"hidden": [0]})
 
 
 def moved(generator: random.Random) -> random.Random:
@@ -41,6 +54,14 @@ def moved(generator: random.Random) -> random.Random:
         (re.compile("a"), re.compile("b")),
         (Thing(x=1), Thing(x=2)),
         (None, 0),
+        (0.0, -0.0),
+        (b"a", bytearray(b"a")),
+        (function("[lambda s: 1, lambda s: 2]")[0], function("[lambda s: 1, lambda s: 2]")[1]),
+        (function("lambda s, x=1: x"), function("lambda s, x=2: x")),
+        (deque([1], maxlen=1), deque([1], maxlen=2)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        ([9, 1], [{9, 1}]),
+        ([{1, 9}], [{9, 1}]),
         ([[], []], [[], [None]]),
     ],
 )
@@ -77,11 +98,17 @@ def test_state_that_refers_to_itself_ends():
 
 def test_what_hides_state_has_no_digest():
     hidden = [0]
-    assert digest(value=lambda: hidden) is None
+    assert digest(value=function("(lambda x: lambda: x)(1)")) is None
+    assert hidden == [0]
     assert digest(value=(number for number in range(3))) is None
+
+
+def test_numbers_of_any_length_have_digests():
+    assert digest(value=10**5000) != digest(value=10**5000 + 1)
 
 
 def test_module_state_counts():
     thing = Thing()
-    assert fingerprint(thing, {"COUNT": [1]}, {}, ()) != fingerprint(thing, {"COUNT": [2]}, {}, ())
-    assert fingerprint(thing, {}, {}, (1.0,)) != fingerprint(thing, {}, {}, (2.0,))
+    one, two = ({**MODULE, "COUNT": [number]} for number in (1, 2))
+    assert fingerprint(thing, one, {}, (), AROUND) != fingerprint(thing, two, {}, (), AROUND)
+    assert fingerprint(thing, MODULE, {}, (1.0,), AROUND) != fingerprint(thing, MODULE, {}, (2.0,), AROUND)

@@ -4,7 +4,10 @@ import pytest
 from jails import session, stepping
 
 from spade_gym.programs.program import Program
-from spade_gym.sandbox.savepoint import MODULE_NAME, Uncopyable, capture, hides_state, reinstate
+from spade_gym.sandbox.audit import PROGRAM_FILE
+from spade_gym.sandbox.copies import Copier, check_function, table_of
+from spade_gym.sandbox.reach import Surroundings, reaches_out
+from spade_gym.sandbox.savepoint import MODULE_NAME, Uncopyable, capture, reinstate
 
 ACTIONS = ["a", "b", "c", "a"]
 
@@ -118,11 +121,6 @@ HIDING = {
         before="import weakref\nclass Other:\n    n = 0",
         reset="self.other = Other(); self.ref = weakref.ref(self.other); return 'ready', {}",
     ),
-    "an object that refuses": stepping(
-        "self.odd.n += 1\nreturn str(self.odd.n), 0.0, False, False, {}",
-        before="class Odd:\n    n = 0\n    def __deepcopy__(self, memo): raise SystemError('no')",
-        reset="self.odd = Odd(); return 'ready', {}",
-    ),
 }
 
 
@@ -208,52 +206,186 @@ def test_many_save_points_do_not_fill_the_worker() -> None:
         assert played.step(slot, "a").observation == "a 1"
 
 
-# ---- the functions themselves
+# ---- what counts as safe
+
+#: One line of a program's module, one of its reset and one of its step, whose state a copy would miss.
+OUT_OF_REACH = {
+    "a cached function": ("import functools\n@functools.lru_cache(None)\ndef f(i): return i", "", "f(1)"),
+    "a value of an enumeration": ("import enum\nclass C(enum.Enum):\n    A = []", "", "C.A.value.append(1)"),
+    "an attribute of a member": ("import enum\nclass C(enum.Enum):\n    A = 0\nC.A.n = 0", "", "C.A.n += 1"),
+    "a class made in a function": ("", "class L:\n    n = 0\nself.held = L", "self.held.n += 1"),
+    "a class made by type()": ("KINDS = [type('K', (), {'n': 0})]", "", "KINDS[0].n += 1"),
+    "a metaclass": ("class M(type):\n    n = 0\nclass K(metaclass=M): pass", "", "M.n += 1"),
+    "the environment": ("import os", "", "os.environ['N'] = 'x'"),
+    "the decimal context": ("import decimal", "", "decimal.getcontext().prec += 1"),
+    "a logger": ("import logging\nLOG = logging.getLogger('x')", "", "LOG.n = 1"),
+    "a context variable": ("import contextvars\nV = contextvars.ContextVar('V', default=0)", "", "V.set(1)"),
+    "a module of its own": ("import sys, types", "", "sys.modules['store'] = types.ModuleType('store')"),
+    "a module in an attribute": ("import types", "self.m = types.ModuleType('x')", "self.m.n = 1"),
+    "a partial": ("import functools", "self.f = functools.partial(self.reset)", ""),
+    "an iterator of itertools": ("import itertools", "self.c = itertools.count()", "next(self.c)"),
+    "a reversed list": ("", "self.c = reversed([1, 2, 3])", "next(self.c)"),
+    "a view": ("", "self.d = {1: 2}; self.v = self.d.items()", ""),
+    "an iterator that calls": ("", "self.c = iter(lambda: 1, None)", ""),
+    "a memory view": ("", "self.a = bytearray(4); self.b = memoryview(self.a)", ""),
+    "a text stream": ("import io", "self.a = io.StringIO()", ""),
+    "slots": ("class K:\n    __slots__ = ('n',)", "self.k = K(); self.k.n = 0", "self.k.n += 1"),
+    "an array that looks into another": ("import numpy as np", "self.a = np.zeros(4); self.b = self.a[:2]", ""),
+    "an array of objects": ("import numpy as np", "self.a = np.array([[], None], dtype=object)", ""),
+    "print options": ("import numpy as np", "", "np.set_printoptions(precision=3)"),
+    "a set of objects": ("class O: pass", "self.s = {O(), O()}", ""),
+    "a key that is an object": ("class O: pass", "self.s = {O(): 1}", ""),
+    "a subclass of dict": ("class D(dict): pass", "self.s = D()", ""),
+    "a destructor": ("class N:\n    def __del__(self): pass", "", ""),
+    "an address": ("", "self.o = []; self.d = {id(self.o): 1}", ""),
+    "an abstract class of others": ("import collections.abc", "", "collections.abc.Sized.register(type(self))"),
+    "code from text": ("", "", "exec('import math; math.n = 1')"),
+    "the builtins": ("", "", "__builtins__['zz'] = 1"),
+}  # fmt: skip
 
 
-def test_what_hides_state() -> None:
-    count = [0]
-
-    class Parent:
-        def plain(self, x: int = 3, y: tuple[int, ...] = (1, 2)) -> int:
-            return x
-
-        def default(self, x: list[int] = []) -> None:  # noqa: B006
-            x.append(1)
-
-        def captured(self) -> None:
-            count[0] += 1
-
-        @property
-        def shown(self) -> list[int]:
-            return count
-
-        @classmethod
-        def made(cls) -> None:
-            """Nothing."""
-
-    class Child(Parent):
-        def plain(self, x: int = 3, y: tuple[int, ...] = (1, 2)) -> int:
-            return super().plain(x)
-
-    assert not hides_state(Parent.plain)
-    assert not hides_state(vars(Child)["plain"])
-    assert not hides_state(vars(Parent)["made"])
-    assert not hides_state(len)
-    assert hides_state(Parent.default)
-    assert hides_state(Parent.captured)
-    assert hides_state(vars(Parent)["shown"])
-    assert hides_state(count.append)
+@pytest.mark.parametrize("name", OUT_OF_REACH)
+def test_what_is_not_known_to_be_safe_is_replayed(name: str) -> None:
+    before, reset, step = OUT_OF_REACH[name]
+    what = stepping(f"{step}\nreturn 'x', 0.0, False, False, {{}}", before, f"{reset}\nreturn 'ready', {{}}")
+    with session(what) as played:
+        slot = played.open()
+        played.reset(slot, 3)
+        assert played.snapshot(slot).copy is None
+        assert played.fingerprint(slot) is None
 
 
-def test_functions_that_hold_each_other_are_no_riddle() -> None:
-    def one() -> object:
-        return two
+@pytest.mark.parametrize(
+    ("before", "step"),
+    [
+        ("import math", "math.n = getattr(math, 'n', 0) + 1\nout = 'm'"),
+        ("def helper(): pass", "out = str(getattr(helper, 'n', 0)); helper.n = getattr(helper, 'n', 0) + 1"),
+        ("import enum\nclass C(enum.Enum):\n    A = 0", "out = str(getattr(C.A, 'n', 0)); C.A.n = 1"),
+    ],
+)
+def test_state_that_appears_after_the_save_point_is_not_overlooked(before: str, step: str) -> None:
+    with session(stepping(f"{step}\nreturn out, 0.0, False, False, {{}}", before)) as played:
+        slot = played.open()
+        played.reset(slot, 3)
+        point = played.snapshot(slot)
+        assert point.copy is not None
+        first = played.step(slot, "a")
+        played.restore(slot, point)
+        assert played.step(slot, "a") == first
 
-    def two() -> object:
-        return one
 
-    assert not hides_state(one)
+SAFE = {
+    "rebound functions": ("def one(): return 1\ndef two(): return 2\nRULE = one",
+                          "global RULE\nout = str(RULE()); RULE = two if RULE is one else one"),
+    "a private global": ("__count = [0]\ndef bump(): __count[0] += 1; return str(__count)", "out = bump()"),
+    "a special class attribute": ("class B:\n    __state__ = []", "B.__state__.append(1); out = str(B.__state__)"),
+    "a class that wants to copy itself": (
+        "class K:\n    n = 0\n    def __deepcopy__(self, m): return self\nHELD = K()",
+        "HELD.n += 1; out = str(HELD.n)"),
+    "a class that hides its state": (
+        "class K:\n    n = 0\n    def __getstate__(self): return {}\nHELD = K()", "HELD.n += 1; out = str(HELD.n)"),
+    "a set": ("SEEN = set()", "SEEN.add(self.n); out = str(SEEN)"),
+    "all sorts of collections": (
+        "import collections as c\nD = c.defaultdict(list); Q = c.deque(maxlen=2)\n"
+        "N = c.Counter(); O = c.OrderedDict()\nP = c.namedtuple('P', 'x y')\nHELD = [P([], 1)]",
+        "D[action].append(1); Q.append(action); N[action] += 1; O[action] = D; O.move_to_end(action, last=False)\n"
+        "HELD[0].x.append(1); out = str((D, Q, N, O, HELD))"),
+    "a bound method": ("import types\ndef inc(s): s.n += 10\nHELD = []",
+                       "HELD.append(types.MethodType(inc, self)) if not HELD else 0\nHELD[0](); out = str(self.n)"),
+    "annotations and generics": ("from typing import Dict, List\nGrid = List[List[int]]\nBOX: Dict[str, int] = {}",
+                                 "BOX[action] = BOX.get(action, 0) + 1; out = str(BOX)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAFE)
+def test_more_that_is_copied(name: str) -> None:
+    before, step = SAFE[name]
+    first, second, copied = continued(stepping(f"{step}\nreturn out, 0.0, False, False, {{}}", before))
+    assert copied
+    assert second == first
+
+
+@pytest.mark.parametrize(
+    "source", ["import os", "from sys import modules", "x = eval('1')", "class A:\n def __del__(s): 0"]
+)
+def test_reaching_out(source: str) -> None:
+    assert reaches_out(source)
+    assert not reaches_out("import math, random\nfrom collections import deque\nprint(math.pi)")
+
+
+def test_untouched_surroundings() -> None:
+    import math
+    import textwrap
+
+    around = Surroundings()
+    assert around.are_untouched(())
+    assert around.hold(textwrap.dedent)
+    assert not around.hold(test_untouched_surroundings)
+    math.extra = 1  # type: ignore[attr-defined]
+    try:
+        assert not around.are_untouched(())
+    finally:
+        del math.extra  # type: ignore[attr-defined]
+    before, random.choice = random.choice, random.random
+    try:
+        assert not around.are_untouched(())
+        assert around.are_untouched(("choice",))
+    finally:
+        random.choice = before
+
+
+def program_names(source: str) -> dict[str, object]:
+    names: dict[str, object] = {"__name__": MODULE_NAME}
+    exec(compile(source, PROGRAM_FILE, "exec"), names)
+    return names
+
+
+def test_functions_that_are_mere_code() -> None:
+    names = program_names(
+        "import dataclasses, collections\n"
+        "count = [0]\n"
+        "def plain(x, y=(1, None), *, z='a'): return x\n"
+        "class A:\n    def f(self): return 1\n"
+        "class B(A):\n    def f(self): return super().f()\n"
+        "@dataclasses.dataclass\nclass C:\n    x: int = 1\n    y: list = dataclasses.field(default_factory=list)\n"
+        "P = collections.namedtuple('P', 'x')\n"
+    )
+    for function in (names["plain"], names["A"].f, names["B"].f, names["C"].__init__, names["C"].__repr__,  # type: ignore[attr-defined]
+                     names["P"]._asdict, names["P"].__new__):  # type: ignore[attr-defined]  # fmt: skip
+        check_function(function)  # type: ignore[arg-type]
+    hiding = program_names(
+        "def default(x=[]): pass\ndef named(): pass\nnamed.n = 1\n"
+        "def make():\n    n = 0\n    def inner(): return n\n    return inner\nclosure = make()"
+    )
+    for name in ("default", "named", "closure"):
+        with pytest.raises(Uncopyable, match="the function"):
+            check_function(hiding[name])  # type: ignore[arg-type]
+
+
+def test_sets_are_copied_with_their_table_or_not_at_all() -> None:
+    copier = Copier([], {}, Surroundings())
+    grown = {n * 8 for n in range(20)}
+    assert list(copier.copy(grown)) == list(grown)
+    shrunk = set(range(50))
+    shrunk -= set(range(40))
+    with pytest.raises(Uncopyable, match="order"):
+        Copier([], {}, Surroundings()).copy(shrunk)
+    assert table_of({1, 2}) == table_of({1, 2})
+    assert table_of({1, 9}) != table_of({9, 1})
+    emptied = {1, 2}
+    emptied.discard(2)
+    assert table_of(emptied) != table_of({1})
+
+
+def test_copies_keep_what_is_shared_and_what_refers_to_itself() -> None:
+    one: list[object] = [[], {"a": (1, [2])}, bytearray(b"x")]
+    one += [one[0], one]
+    new = Copier([], {}, Surroundings()).copy(one)
+    assert new is not one
+    assert new[3] is new[0] is not one[0]
+    assert new[4] is new
+    assert new[:3] == one[:3]
+    assert new[1]["a"][1] is not one[1]["a"][1]  # type: ignore[index]
 
 
 def test_capture_and_reinstate_by_hand() -> None:
@@ -261,22 +393,13 @@ def test_capture_and_reinstate_by_hand() -> None:
     module = {"__name__": MODULE_NAME, "Box": box, "total": 5, "random": random, "seen": []}
     instance = box()
     instance.own = module["seen"]
-    state = capture(instance, module, {})
+    around = Surroundings()
+    state = capture(instance, module, {}, around)
     box.held.append(2)  # type: ignore[attr-defined]
     box.count, box.late = 9, 1  # type: ignore[attr-defined]
     module.update(total=6, late=1)
     instance.own.append("x")
-    copied = reinstate(state, module, {})
+    copied = reinstate(state, module, {}, around)
     assert (box.held, box.count, hasattr(box, "late")) == ([1], 0, False)  # type: ignore[attr-defined]
     assert (module["total"], "late" in module, module["seen"]) == (5, False, [])
     assert copied.own is module["seen"]
-
-
-def test_copys_own_table_is_left_as_it_was() -> None:
-    import copy
-
-    before = dict(copy._deepcopy_dispatch)  # type: ignore[attr-defined]
-    with pytest.raises(Uncopyable):
-        capture({"x": iter([1])}, {}, {})
-    assert copy._deepcopy_dispatch == before  # type: ignore[attr-defined]
-    assert copy.deepcopy(len) is len

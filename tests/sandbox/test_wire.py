@@ -181,8 +181,9 @@ def test_what_came_before_a_fault_is_kept() -> None:
 
 
 def test_a_failed_row_names_the_error() -> None:
-    batch = answers(frame(Rows(1, True, ["MemoryError: x", "b"], [0.0, 0.0], [FAILED, 0], {0: {"a": 1}}, [])))
-    assert batch.faults[0].reason == "memory"
+    batch = answers(frame(Rows(1, True, ["ValueError: x", "b"], [0.0, 0.0], [FAILED, 0], {0: {"a": 1}}, [])))
+    assert batch.faults[0].reason == "error"
+    assert "ValueError: x" in str(batch.faults[0])
     assert batch.infos == {}
     assert batch.observations == ["", "b"]
 
@@ -252,4 +253,4 @@ def test_plain_data_is_plain(value: Any) -> None:
 def test_requests_survive_the_wire() -> None:
     request = Request(3, "step", [(0, "é\0😀"), (1, "")])
     assert decode_request(frame(request)[4:]).arguments == [[0, "é\0😀"], [1, ""]]
-    assert max_frame_bytes(1000, 3) > 3 * 4000
+    assert max_frame_bytes(1000) > 1 << 20

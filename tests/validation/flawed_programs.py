@@ -142,6 +142,36 @@ COMBINATION = edited(
     ("0.5", "1.0"),
 )
 
+FIELD = r"""
+import random
+import re
+
+
+class FieldEnv:
+    '''Water a field for five days, but never after rain: then doing nothing is right.'''
+
+    def __init__(self, max_turns=5, **kwargs):
+        self.max_turns = max_turns
+
+    def reset(self, seed=None):
+        rng = random.Random(seed)
+        self.rain = [rng.random() < 0.5 for _ in range(4)] + [True]
+        self.good = self.day = 0
+        return f"{self._forecast()} Each day: \\boxed{{water 1}} to \\boxed{{water 9}}, or wait.", {}
+
+    def _forecast(self):
+        return f"Day {self.day + 1}: {'rain' if self.day < 5 and self.rain[self.day] else 'sun'}."
+
+    def step(self, action):
+        match = re.search(r"\\boxed\{water (\d{1,3})\}", action)
+        self.good += (match is None) == self.rain[self.day]
+        self.day += 1
+        return self._forecast(), float(self.good == 5 and self.day == 5), self.day == 5, False, {}
+
+    def solution(self):
+        return "\n".join("wait" if rain else "water 3" for rain in self.rain)
+"""
+
 #: Name, source, the check that must name the flaw.
 FLAWED: tuple[tuple[str, str, str], ...] = (
     ("set order", edited(SUM, ('f"What is', 'f"{list(set(map(str, range(self.a))))} What is')), "determinism"),
@@ -436,6 +466,51 @@ FLAWED: tuple[tuple[str, str, str], ...] = (
         ),
         "eval_injection",
     ),
+    (
+        "eval of the right numbers",
+        edited(
+            SUM,
+            (
+                _TEXT_CHECK,
+                'good = re.findall(r"\\d+", text) == [str(self.a), str(self.b)]\n        try:\n            good = good and eval(text) == self.answer\n        except Exception:\n            good = False',
+            ),
+            ("return str(self.answer)", 'return f"{self.a}+{self.b}"'),
+        ),
+        "eval_injection",
+    ),
+    (
+        "solution raises on one seed in ten",
+        edited(SUM, ("return str(self.answer)", "return str(self.answer // (1 if SEED != 7 else 0))"))
+        .replace("class SumEnv", "SEED = 0\n\n\nclass SumEnv")
+        .replace("        rng = random", "        global SEED\n        SEED = seed\n        rng = random"),
+        "solution",
+    ),
+    ("reset raises on one seed", edited(SUM, ("rng = random", "assert seed != 3\n        rng = random")), "smoke"),
+    (
+        "criterion over a list of all instances",
+        edited(
+            DESK,
+            ("\n\nclass DeskEnv", "\nCANCELLED = []\n\n\nclass DeskEnv"),
+            ('lambda s: s["orders"][order]["cancelled"],', "lambda s: order in CANCELLED,"),
+            ('order["cancelled"] = True', "CANCELLED.append(order_id)"),
+        ),
+        "shared_state",
+    ),
+    (
+        "verb in capitals, read in small letters",
+        edited(
+            without_solution(VAULT),
+            ("\\\\boxed{open 1} ... \\\\boxed{open 9}", "\\\\boxed{OPEN left}, \\\\boxed{OPEN right}"),
+            ("action)\n        reward", "action.lower())\n        reward"),
+            (r"open (-?\d{1,12})", r"OPEN (-?\d{1,12})"),
+        ),
+        "unwinnable",
+    ),
+    (
+        "prefix",
+        edited(SUM, (_TEXT_CHECK, "good = bool(text) and str(self.answer).startswith(text)")),
+        "empty_answer",
+    ),
     ("unknown verb", edited(without_solution(VAULT), (r"open (-?\d{1,12})", r"pull (-?\d{1,12})")), "unwinnable"),
     (
         "no tools",
@@ -552,6 +627,109 @@ SOUND: tuple[tuple[str, str, str], ...] = (
             (
                 "self.answer = self.a + self.b",
                 "self.answer = rng.choice([self.a, self.b, self.a + self.b, self.a * self.b, self.a - self.b])",
+            ),
+        ),
+        "",
+    ),
+    (
+        "near enough",
+        edited(
+            SUM,
+            (
+                _TEXT_CHECK,
+                'number = re.search(r"\\d+", text)\n        good = number is not None and abs(int(number.group()) - self.answer) <= 2',
+            ),
+        ),
+        "",
+    ),
+    (
+        "letters in any order",
+        edited(
+            SUM,
+            ("self.answer = self.a + self.b", 'self.answer = "".join(sorted(rng.sample("ABCDEFGH", 3)))'),
+            (_TEXT_CHECK, 'good = set(re.findall("[A-H]", text)) == set(self.answer)'),
+        ),
+        "",
+    ),
+    ("last move does not matter", FIELD, ""),
+    (
+        "last amount to spare",
+        edited(
+            VAULT,
+            (
+                "number = int(match.group(1))",
+                "number = int(match.group(1))\n            number = self.left[0] if number >= 10 * self.left[0] else number",
+            ),
+            ('"\\n".join(f"open {coin}"', '"\\n".join(f"open {coin * 10 + 5}"'),
+        ),
+        "",
+    ),
+    (
+        "solution longer than the episode",
+        edited(VAULT, ("for coin in self.coins)", 'for coin in self.coins) + "\\nopen 1"')),
+        "before the last line",
+    ),
+    (
+        "solution in the order of a set",
+        edited(
+            VAULT,
+            ("self.left[0] > number", "min(self.left) > number"),
+            ("for coin in self.coins)", "for coin in set(map(str, self.coins)))"),
+        ),
+        "",
+    ),
+    (
+        "solution with chance of its own",
+        edited(VAULT, ("for coin in self.coins)", "for coin in random.sample(self.coins, 2))")),
+        "solution() differs between worlds",
+    ),
+    (
+        "limit set by reset",
+        edited(VAULT, ("self.turn = 0\n", "self.turn, self.max_turns = 0, 3 * self.coins[1]\n")),
+        "more than max_turns",
+    ),
+    (
+        "infinity raises",
+        edited(
+            SUM,
+            (
+                _TEXT_CHECK,
+                "try:\n            good = int(float(text)) == self.answer\n        except ValueError:\n            good = False",
+            ),
+        ),
+        "exotic",
+    ),
+    (
+        "one guess of nine",
+        edited(
+            without_solution(SUM) + "    def solution(self):\n        return str(self.answer)\n",
+            ("self.answer = self.a + self.b", "self.answer = rng.randint(1, 9)"),
+            ("Answer with \\\\boxed{{number}}.", "Behind which door? \\\\boxed{{1}} ... \\\\boxed{{9}}"),
+        ),
+        "",
+    ),
+    (
+        "small numbers",
+        edited(SUM, ("self.answer = self.a + self.b", "self.answer = bin(self.a * self.b).count('1')")),
+        "",
+    ),
+    (
+        "tool calls over several lines",
+        edited(
+            DESK,
+            ('["<tool_call>" + json.dumps(', '["<tool_call>\\n" + json.dumps('),
+            ('"arguments": a}) + "</tool_call>"', '"arguments": a}, indent=2) + "\\n</tool_call>"'),
+        ),
+        "",
+    ),
+    ("nothing required", edited(DESK, ('"required": list(properties)', '"required": []')), "does not require it"),
+    (
+        "tool with any arguments",
+        edited(
+            DESK,
+            (
+                "def tool_cancel(self, order_id):",
+                'def tool_cancel(self, **kwargs):\n        order_id = kwargs["order_id"]',
             ),
         ),
         "",

@@ -115,6 +115,20 @@ def test_a_slow_program_stops_everything():
         player(CountingSession(), deadline=time.monotonic() - 1).play(0, repeat("b"), steps=5, origin="probe")
 
 
+def test_save_points_that_are_slower_than_resets_are_given_up():
+    class Large(CountingSession):
+        def restore(self, slot: int, snapshot: Snapshot) -> None:
+            super().restore(slot, snapshot)
+            time.sleep(0.01)
+
+    session = Large()
+    someone = player(session)
+    for _ in range(20):
+        someone.play(5, script(["a"]), steps=1, origin="probe")
+        someone.play_many([(5, script(["a"]))], steps=1, origin="probe", reuse=True)
+    assert session.calls.count("restore 5") == 8
+
+
 def test_reused_starts_are_restored_instead_of_reset():
     session = CountingSession()
     someone = player(session)

@@ -8,6 +8,7 @@ from validation.flawed_programs import DESK, FLAWED, SOUND, SUM, VAULT, edited, 
 from spade_gym.errors import SandboxError
 from spade_gym.programs.reply import program_from_source
 from spade_gym.sandbox.base import Limits
+from spade_gym.validation import policies
 from spade_gym.validation import validate as module
 from spade_gym.validation.finding import Verdict
 from spade_gym.validation.validate import CHECKS, Check, validate, validate_reply
@@ -106,6 +107,36 @@ def test_a_program_that_hangs_all_the_time_is_not_probed_for_ever():
     assert {"smoke", "availability"} <= set(checks_of(verdict))
     assert verdict.seconds < 20
     assert any("killed 3 times" in finding.message for finding in verdict.failures)
+
+
+def test_a_command_that_hangs_is_reported_as_that_alone():
+    source = edited(
+        VAULT,
+        (
+            "        self.turn += 1\n",
+            '        self.turn += 1\n        while "open 5" in action and 5 not in self.coins:\n            pass\n',
+        ),
+    )
+    verdict = verdict_on(source)
+    assert set(checks_of(verdict)) == {"availability"}
+
+
+def test_a_few_wins_by_chance_are_not_confirmed(monkeypatch: pytest.MonkeyPatch):
+    doors = edited(
+        SUM,
+        ("self.answer = self.a + self.b", "self.answer = 1 if seed < 8 else 2 + self.a % 19"),
+        ("\\\\boxed{{number}}", "\\\\boxed{{1}} ... \\\\boxed{{20}}"),
+    )
+    assert verdict_on(doors).accepted
+    monkeypatch.setattr(policies, "_CONFIRMING_SEEDS", range(20))
+    assert checks_of(verdict_on(doors)) == ["trivial_policy"]
+
+
+def test_policies_are_left_out_with_a_note_when_steps_take_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(policies, "_MAX_SECONDS", -1.0)
+    verdict = verdict_on(SUM)
+    assert verdict.accepted
+    assert any("were tried" in finding.message for finding in verdict.warnings)
 
 
 def test_the_papers_reset_gate_lets_a_criterion_pass_that_raises_on_some_seeds():

@@ -137,7 +137,7 @@ def require_packages() -> None:
         except ImportError as error:
             raise SpadeError(
                 f"training needs {name.replace('_', '-')}, which cannot be imported ({error}): "
-                'pip install "spade-gym[sb3]"'
+                "pip install \"spade-gym[sb3]\" (in a clone: pip install '.[sb3]')"
             ) from error
 
 
