@@ -111,7 +111,8 @@ class Memory:
     Args:
         capacity: Most records at a time.
         eviction: Who leaves a full memory: the ``oldest``, the one with the fewest plays (``lowest-support``), or
-            the one with the ``lowest-score`` (unknown counts lowest).
+            the one with the ``lowest-score`` (unknown counts lowest). Ties: the oldest. In the last two, a record that
+            nothing is known of yet is spared for ``capacity`` asks after it was handed out: its outcome may be coming.
         plays_kept: Plays kept of each record.
 
     Raises:
@@ -179,7 +180,7 @@ class Memory:
         """
         if task.id in self._slot_of:
             raise ValueError(f"the task {task.id} is in the memory already")
-        evicted = self._evict() if len(self) >= self.capacity else None
+        evicted = self._evict(now) if len(self) >= self.capacity else None
         slot = self._free.pop() if self._free else len(self._records)
         record = Record(task, Log(self.plays_kept), now)
         if slot == len(self._records):
@@ -198,12 +199,14 @@ class Memory:
         self._changed(slot)
         return Full(slot, evicted)
 
-    def _evict(self) -> Record:
+    def _evict(self, now: int) -> Record:
         slots = self.slots()
         if self.eviction != "oldest":
-            key = self._support[slots] if self.eviction == "lowest-support" else self._scores[slots]
-            lowest = key.min()  # NaN if there is one: an unknown score counts lowest
-            slots = slots[key == lowest if lowest == lowest else np.isnan(key)]
+            key = (self._support if self.eviction == "lowest-support" else self._scores)[slots].astype(np.float64)
+            unknown = np.isnan(key) | (self._support[slots] == 0)
+            waiting = now - self._asked[slots] < self.capacity
+            key[unknown] = np.where(waiting[unknown], np.inf, -np.inf)
+            slots = slots[key == key.min()]
         return self.remove(int(slots[self._serials[slots].argmin()]))
 
     def remove(self, slot: int) -> Record:

@@ -211,7 +211,9 @@ class Exp3:
             del self._sorted[bisect.bisect_left(self._sorted, self._seen.popleft())]
         last = len(self._sorted) - 1
         low, high = self._sorted[round(0.2 * last)], self._sorted[round(0.8 * last)]
-        return 0.0 if high <= low else min(1.0, max(-1.0, 2 * (progress - low) / (high - low) - 1))
+        if progress > high or progress < low:
+            return 1.0 if progress > high else -1.0
+        return 2 * (progress - low) / (high - low) - 1 if high > low else 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and rewards seen, as JSON values."""

@@ -53,7 +53,7 @@ _WHOLE = ("cpu_seconds", "memory_bytes", "text_chars", "action_chars", "turns")
 #: Largest values: what the kernel and the frames can hold, and a week for every wait.
 _MOST = {
     "step_seconds": 7 * 86_400, "load_seconds": 7 * 86_400, "cpu_seconds": 10**9, "memory_bytes": 1 << 48,
-    "text_chars": 100_000_000, "action_chars": 100_000_000, "turns": 10**9, "abs_reward": 1e100,
+    "text_chars": 100_000_000, "action_chars": 100_000_000, "turns": 1 << 53, "abs_reward": 1e100,
 }  # fmt: skip
 
 

@@ -225,7 +225,8 @@ class Copier:
         return value
 
     def _instance(self, kind: type, value: Any) -> Any:
-        new = self._memo[id(value)] = object.__new__(kind)  # not the program's __new__
+        new: Any = object.__new__(kind)  # not the program's __new__
+        self._memo[id(value)] = new
         attributes = new.__dict__
         attributes.clear()
         for key, item in value.__dict__.items():

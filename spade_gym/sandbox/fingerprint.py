@@ -22,6 +22,7 @@ from spade_gym.sandbox.reach import Surroundings
 
 _MAX_NODES = 50_000
 _POSITIONS = 8
+_MANY = 100
 
 
 class _Unknown(Exception):
@@ -82,6 +83,8 @@ class _Writer:
 def _parts(value: Any) -> Any:
     """What an object consists of; everything of it that could matter."""
     kind = type(value)
+    if kind is tuple and len(value) > _MANY and all(type(part) is int for part in value):
+        return [repr(value)]  # the state of a generator
     if kind in (set, frozenset):
         counters, table = table_of(value)
         hashes = b"".join(table[at + 8 : at + 16] for at in range(0, len(table), 16))  # addresses tell nothing

@@ -51,9 +51,11 @@ class Harness:
     Args:
         stage: Holder of the active universe (its patches are installed by the caller).
         interruptible: Whether a ``KeyboardInterrupt`` is the user's, and not the program's fault (L0).
+        around: The modules that programs may use, as they are before any runs; absent: as they are at the first load.
     """
 
-    def __init__(self, stage: Stage, *, interruptible: bool = False) -> None:
+    def __init__(self, stage: Stage, *, interruptible: bool = False, around: Surroundings | None = None) -> None:
+        self._given_around = around
         self._stage = stage
         self._interruptible = interruptible
         self._instances: dict[int, Instance] = {}
@@ -98,7 +100,7 @@ class Harness:
         self._arguments = arguments
         self._text_chars = text_chars
         self._source, self._reaches_out = source, None
-        self._around = Surroundings()
+        self._around = self._given_around = self._given_around or Surroundings()
         if self._world.audit:
             self._audit.start()
         linecache.cache[PROGRAM_FILE] = (len(source), None, source.splitlines(keepends=True), PROGRAM_FILE)
@@ -106,6 +108,8 @@ class Harness:
         self._stage.switches_random = draws_globally
         if "numpy" in sys.modules and "random" in source and "numpy" in source:
             self._stage.use_numpy_globals()
+        if "sympy.core.random" in sys.modules and "sympy" in source:
+            self._stage.use_sympy_globals()
         instance = self._make(0)
         environment = instance.environment
         return {

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import gc
 import mmap
-import resource
+import sys
+
+if sys.platform != "win32":
+    import resource
 
 _COLLECT_EVERY = 64
 _SHORT = 3  # memory is short when less than this fraction of the limit is left
@@ -32,6 +35,8 @@ class Memory:
 
     def is_short(self) -> bool:
         """Whether little of the limit is left."""
+        if sys.platform == "win32":
+            return False
         if self._probe is None:
             limit = resource.getrlimit(resource.RLIMIT_AS)[0]
             self._probe = 0 if limit == resource.RLIM_INFINITY else limit // _SHORT

@@ -352,7 +352,7 @@ VALUES = (
         """,
     ),
     Probe(
-        name="wide_info", goal="return an info of many megabytes", ends="error", l0="blocked",
+        name="wide_info", goal="return an info of many megabytes", ends="answer", l0="blocked",
         body="return 'x', 0.0, False, False, {'n%d' % n: 'x' * 100_000 for n in range(50)}",
     ),
     Probe(

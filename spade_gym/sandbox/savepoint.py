@@ -85,9 +85,7 @@ def reinstate(state: State, module: dict[str, Any], shared: dict[int, Any], arou
     return fresh.instance
 
 
-def _copy(
-    state: State, module: dict[str, Any], shared: dict[int, Any], around: Surroundings, moves: bool
-) -> State:
+def _copy(state: State, module: dict[str, Any], shared: dict[int, Any], around: Surroundings, moves: bool) -> State:
     copier = Copier([kind for _, kind in classes_of(module)], shared, around, moves=moves)
     try:
         return State(*(copier.copy(part) for part in state))

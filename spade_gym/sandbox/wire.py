@@ -27,8 +27,8 @@ LENGTH_BYTES = 4
 _BYTES_PER_CHAR = 4
 #: Most rows of one frame.
 MAX_ROWS = 512
-#: A worker sends a frame once its rows take about this many bytes, and begins another.
-FRAME_BYTES = 1 << 20
+#: A worker sends a frame once its rows have this many characters (of text, and bytes of infos), and begins another.
+FRAME_CHARS = 1 << 18
 #: Largest encoded info of one row, and most values (containers and keys included) in it.
 INFO_BYTES, INFO_NODES = 1 << 16, 10_000
 #: The same for the answer to a question; a text may take as much as an observation beside it.
@@ -111,16 +111,10 @@ def body_length(buffer: bytes | bytearray) -> int | None:
 
 def max_frame_bytes(text_chars: int) -> int:
     """Largest frame that an honest worker can send: one that is all but full, and then a row, or an answer, more."""
-    return FRAME_BYTES + max(text_chars, _ERROR_CHARS) * _BYTES_PER_CHAR + VALUE_BYTES
+    return (FRAME_CHARS + max(text_chars, _ERROR_CHARS)) * _BYTES_PER_CHAR + VALUE_BYTES
 
 
 _ERROR_CHARS = 10_000
-
-
-def row_bytes(observation: str, info: msgspec.Raw | None) -> int:
-    """At most how many bytes a row takes in a frame."""
-    text = len(observation) if observation.isascii() else len(observation) * _BYTES_PER_CHAR
-    return text + (len(info) if info is not None else 0)
 
 
 def plain_of(raw: msgspec.Raw, max_bytes: int, max_nodes: int) -> Any:

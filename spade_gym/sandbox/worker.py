@@ -11,7 +11,7 @@ import msgspec
 from spade_gym.sandbox.conversion import encoded_value
 from spade_gym.sandbox.harness import Harness, describe
 from spade_gym.sandbox.wire import (
-    FRAME_BYTES,
+    FRAME_CHARS,
     MAX_ROWS,
     Request,
     Rows,
@@ -19,7 +19,6 @@ from spade_gym.sandbox.wire import (
     body_length,
     decode_request,
     frame,
-    row_bytes,
 )
 
 #: Results of a batch leave the worker at least this often, so that the session sees progress and can tell
@@ -67,7 +66,7 @@ def play_rows(
     rewards: list[float] = []
     flags: list[int] = []
     infos: dict[int, msgspec.Raw] = {}
-    num_bytes = 0
+    num_chars = 0
     flushed = clock()
     num_left = len(request.arguments)
     for slot, value in request.arguments:
@@ -75,16 +74,15 @@ def play_rows(
         observation, reward, flag, info = play(slot, value)
         if info:
             infos[len(flags)] = info
-        num_bytes += row_bytes(observation, info)
+            num_chars += len(info)
+        num_chars += len(observation)
         observations.append(observation)
         rewards.append(reward)
         flags.append(flag)
         # The last row goes with the last frame, which is never empty.
-        if num_left and (
-            clock() - flushed > FLUSH_SECONDS or len(flags) >= MAX_ROWS or num_bytes > FRAME_BYTES
-        ):
+        if num_left and (clock() - flushed > FLUSH_SECONDS or len(flags) >= MAX_ROWS or num_chars > FRAME_CHARS):
             send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
-            observations, rewards, flags, infos, num_bytes = [], [], [], {}, 0
+            observations, rewards, flags, infos, num_chars = [], [], [], {}, 0
             flushed = clock()
     send(Rows(request.sequence, True, observations, rewards, flags, infos, harness.new_adapters()))
 

@@ -30,6 +30,18 @@ _NAMES = (
 _RANDOM_FUNCTIONS = tuple(name for name in _NAMES if hasattr(random, name))
 _TICK = 0.001
 _PROCESS_ID = 4242
+_NODE = 0x0242AC110002
+_RESIDENT_KB = 65_536
+
+
+class _Generator(_Random):
+    """The global generator; seeded without a seed, it draws one from the universe's entropy instead of the kernel's."""
+
+    entropy: _Random | None = None
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Seed."""
+        super().seed(self.entropy.getrandbits(64) if a is None and self.entropy is not None else a, version)
 
 
 class Universe:
@@ -41,17 +53,19 @@ class Universe:
         entropy: What ``os.urandom`` and its like draw from.
         now: Seconds since the epoch on the virtual clock; each reading advances it by 1 ms.
         numpy_state: State of NumPy's global generator while another universe is active; ``None`` until then.
+        sympy_state: The same of SymPy's.
     """
 
-    __slots__ = ("entropy", "functions", "generator", "now", "numpy_state", "start")
+    __slots__ = ("entropy", "functions", "generator", "now", "numpy_state", "start", "sympy_state")
 
     def __init__(self, seed: int, world: World) -> None:
-        self.generator = _Random(seed if world.random_state == 0 else f"{seed}/{world.random_state}")
+        self.generator = _Generator(seed if world.random_state == 0 else f"{seed}/{world.random_state}")
         self.functions = {name: getattr(self.generator, name) for name in _RANDOM_FUNCTIONS}
         self.functions["_inst"] = self.generator
-        self.entropy = _Random(f"entropy/{seed}/{world.entropy}")
+        self.entropy = self.generator.entropy = _Random(f"entropy/{seed}/{world.entropy}")
         self.now = self.start = world.clock
         self.numpy_state: Any = None
+        self.sympy_state: Any = None
 
     def tick(self) -> float:
         """Read the virtual clock."""
@@ -86,11 +100,16 @@ class Stage:
         self.universe = Universe(0, World())
         self.switches_random = True
         self._numpy: Any = None
+        self._sympy: Any = None
         self._random = random.__dict__
 
     def use_numpy_globals(self) -> None:
         """Also give every universe its own state of NumPy's global generator (costs about 15 µs a switch)."""
         self._numpy = sys.modules["numpy"].random
+
+    def use_sympy_globals(self) -> None:
+        """Also give every universe its own state of SymPy's generator."""
+        self._sympy = sys.modules["sympy.core.random"].rng
 
     def enter(self, universe: Universe) -> None:
         """Make a universe the active one."""
@@ -103,19 +122,31 @@ class Stage:
                 universe.generator.seed(universe.generator.getrandbits(64))
             else:
                 self._numpy.set_state(universe.numpy_state)
+        if self._sympy is not None:
+            self.universe.sympy_state = self._sympy.getstate()
+            if universe.sympy_state is None:
+                self._sympy.seed(universe.entropy.getrandbits(64))
+            else:
+                self._sympy.setstate(universe.sympy_state)
         self.universe = universe
         if self.switches_random:
             self._random.update(universe.functions)
 
     def state(self) -> tuple[Any, ...]:
         """What a save point must hold of the active universe."""
-        return (*self.universe.state(), self._numpy.get_state() if self._numpy is not None else None)
+        return (
+            *self.universe.state(),
+            self._numpy.get_state() if self._numpy is not None else None,
+            self._sympy.getstate() if self._sympy is not None else None,
+        )
 
     def set_state(self, state: tuple[Any, ...]) -> None:
         """Take the active universe back to a save point."""
         self.universe.set_state(state)
         if self._numpy is not None and state[3] is not None:
             self._numpy.set_state(state[3])
+        if self._sympy is not None and state[4] is not None:
+            self._sympy.setstate(state[4])
 
 
 class SeededRandom(_Random):
@@ -194,6 +225,7 @@ class Patches:
             *((time, name, function) for name, function in _clocks(stage).items() if hasattr(time, name)),
             *((datetime, name, kind) for name, kind in _calendar(stage).items()),
             *_entropy(stage),
+            *_low_level(stage, seeded),
         ]
         if "secrets" in sys.modules:
             secrets = sys.modules["secrets"]
@@ -293,6 +325,53 @@ def _calendar(stage: Stage) -> dict[str, type]:
         kind.__name__ = kind.__qualname__ = name
         kind.__module__ = "datetime"
     return {"date": VirtualDate, "datetime": VirtualDatetime}
+
+
+def _low_level(stage: Stage, seeded: type) -> list[tuple[Any, str, Any]]:
+    """The same sources under the names by which the C modules have them, and what is measured of the process."""
+    calendar = _calendar(stage)
+    wanted: list[tuple[str, str, Any]] = [
+        ("posix", "urandom", lambda size: stage.universe.entropy.randbytes(size)),
+        ("posix", "getrandom", lambda size, flags=0: stage.universe.entropy.randbytes(size)),
+        ("posix", "times", lambda: _times(stage)),
+        ("os", "times", lambda: _times(stage)),
+        ("_random", "Random", seeded),
+        ("_datetime", "date", calendar["date"]),
+        ("_datetime", "datetime", calendar["datetime"]),
+        ("_uuid", "generate_time_safe", lambda: (stage.universe.entropy.randbytes(16), None)),
+        ("uuid", "_generate_time_safe", lambda: (stage.universe.entropy.randbytes(16), None)),
+        ("uuid", "getnode", lambda: _NODE),
+        ("tempfile", "_get_candidate_names", lambda: _TemporaryNames(stage)),
+        ("tempfile", "_Random", seeded),
+        ("ssl", "RAND_bytes", lambda size: stage.universe.entropy.randbytes(size)),
+        ("_ssl", "RAND_bytes", lambda size: stage.universe.entropy.randbytes(size)),
+        ("resource", "getrusage", lambda who: _usage(stage)),
+    ]
+    found = [(sys.modules.get(module), name, value) for module, name, value in wanted]
+    return [(module, name, value) for module, name, value in found if module is not None and hasattr(module, name)]
+
+
+class _TemporaryNames:
+    """Names of temporary files, as ``tempfile`` makes them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def __iter__(self) -> _TemporaryNames:
+        return self
+
+    def __next__(self) -> str:
+        return "".join(self._stage.universe.entropy.choices("abcdefghijklmnopqrstuvwxyz0123456789_", k=8))
+
+
+def _times(stage: Stage) -> os.times_result:
+    seconds = stage.universe.tick() - stage.universe.start
+    return os.times_result((seconds, 0.0, 0.0, 0.0, seconds))
+
+
+def _usage(stage: Stage) -> Any:
+    kind: Any = sys.modules["resource"].struct_rusage
+    return kind((stage.universe.tick() - stage.universe.start, 0.0, _RESIDENT_KB, *[0] * 13))
 
 
 def _entropy(stage: Stage) -> list[tuple[Any, str, Any]]:

@@ -25,6 +25,7 @@ from typing import Any
 from spade_gym.sandbox import kernel, preload
 from spade_gym.sandbox.base import Isolation
 from spade_gym.sandbox.harness import Harness
+from spade_gym.sandbox.reach import Surroundings
 from spade_gym.sandbox.seccomp import compile_filter
 from spade_gym.sandbox.syscalls import this_machine
 from spade_gym.sandbox.wire import FORKED, ORDER, READY
@@ -181,7 +182,7 @@ def _prepare(options: dict[str, Any]) -> tuple[Jail, Harness]:
     _forget_how_it_started()
     stdlib = os.path.realpath(sysconfig.get_paths()["stdlib"])
     sys.path[:] = [path for path in sys.path if os.path.realpath(path).startswith(stdlib) and _SITE[0] not in path]
-    return jail, Harness(stage)
+    return jail, Harness(stage, around=Surroundings())
 
 
 def _as_in_any_script() -> None:

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import functools
 import os
-import resource
 import select
 import signal
 import socket
@@ -45,6 +44,8 @@ class TooManyFiles(SandboxError):
 
 
 def _too_many(error: OSError) -> TooManyFiles:
+    import resource  # not on every system that can run L0
+
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return TooManyFiles(
         f"no further worker can be started: {error.strerror} (each takes 2 descriptors, and this process may have "

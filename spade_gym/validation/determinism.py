@@ -125,7 +125,11 @@ def _note_useless_seed(context: Context, plays: list[Play]) -> Iterator[Finding]
     by_seed = {seed: [transcript(play) for play in plays if play.seed == seed] for seed in SEEDS}
     alike = [seed for seed in SEEDS if by_seed[seed] == by_seed[SEEDS[0]]]
     if len(alike) == len(SEEDS):
-        yield warning("determinism", "the seed has no effect: all seeds give the same episode", seeds=list(SEEDS))
+        yield warning(
+            "determinism",
+            "no effect of the seed was seen: the plays of this check are alike on all seeds",
+            seeds=list(SEEDS),
+        )
 
 
 def check_shared_state(context: Context) -> Iterator[Finding]:

@@ -3,6 +3,7 @@ import math
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from spade_gym.sandbox.conversion import (
     BadResult,
     clean_text,
+    encoded_info,
     safe_int,
     safe_repr,
     to_flag,
@@ -18,7 +20,7 @@ from spade_gym.sandbox.conversion import (
     to_plain,
     to_reward,
 )  # fmt: skip
-from spade_gym.sandbox.wire import is_plain
+from spade_gym.sandbox.wire import INFO_BYTES, INFO_NODES, count_nodes, is_plain, plain_of
 
 
 class Word(str):
@@ -144,9 +146,49 @@ def test_info_is_bounded() -> None:
     circle["me"] = circle
     assert "<too deep>" in str(to_plain(nest))
     assert "<too deep>" in str(to_plain(circle))
-    assert len(to_plain("x" * 200_000)) == 100_000
-    assert len(to_plain(list(range(20_000)))) == 10_000
-    assert len(to_plain({n: n for n in range(20_000)})) == 10_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": "x" * 200_000}, {"a": "é😀" * 50_000}, {"a": list(range(90_000))}, {"a": [[] for _ in range(90_000)]},
+        {"a": [[[] for _ in range(999)] for _ in range(99)]}, {n: {n: n} for n in range(20_000)},
+        {"k" * 70_000: 1, "b": 2}, {"a": [0.5] * 90_000}, {"a": ["x" * 99] * 9_000},
+        {"é" * n: "é" * n for n in range(999)},
+        {"a": np.zeros((300, 300))}, {"a": [10**18] * 90_000}, {"a": {f"{n}" for n in range(90_000)}},
+    ],
+    ids=range(13),
+)  # fmt: skip
+def test_an_info_is_cut_to_what_a_row_may_carry(value: dict[Any, Any]) -> None:
+    notes: list[str] = []
+    raw = encoded_info(value, notes.append)
+    found = plain_of(raw, INFO_BYTES, INFO_NODES)
+    assert count_nodes(bytes(raw), 1 << 30) <= INFO_NODES
+    assert isinstance(found, dict)
+    assert notes == ["long_info"]
+
+
+def test_an_info_that_fits_is_not_cut() -> None:
+    value = {"commands": [f"go {n}" for n in range(2000)], "text": "x" * 20_000, "n": {"a": [1, 2.5, None, True]}}
+    notes: list[str] = []
+    assert plain_of(encoded_info(value, notes.append), INFO_BYTES, INFO_NODES) == value
+    assert notes == []
+
+
+@given(st.recursive(st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.binary(),
+                    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=40), inner), max_leaves=30))
+def test_values_are_counted_without_being_made(value: Any) -> None:
+    def count(part: Any) -> int:
+        if isinstance(part, dict):
+            return 1 + len(part) + sum(map(count, part.values()))
+        return 1 + sum(map(count, part)) if isinstance(part, list) else 1
+
+    assert count_nodes(msgspec.msgpack.encode(value), 1 << 30) == count(value)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_can_be_counted(data: bytes) -> None:
+    assert 0 <= count_nodes(data, 10) <= 11
 
 
 class Hostile:

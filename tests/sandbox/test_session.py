@@ -678,3 +678,184 @@ def test_without_isolation_programs_are_refused(monkeypatch: pytest.MonkeyPatch)
                 played.reset(played.open(), 0)
     finally:
         zygotes._resolve.cache_clear()
+
+
+# ---- save points of others
+
+
+def test_a_save_point_is_known_to_its_own_worker_only() -> None:
+    count = stepping("return f'{self.seed} {self.n}', 0.0, False, False, {}")
+    with session(count) as first, session(count) as second:
+        one, other = first.open(), second.open()
+        first.reset(one, 1)
+        first.step(one, "a")
+        point = first.snapshot(one)
+        second.reset(other, 2)
+        for _ in range(3):
+            second.step(other, "a")
+        second.snapshot(other)
+        second.restore(other, point)
+        assert second.step(other, "a").observation == "1 2"
+        first.close()
+        first.reset(one, 5)
+        first.step(one, "a")
+        first.snapshot(one)
+        first.restore(one, point)
+        assert first.step(one, "a").observation == "1 2"
+        another = first.open()
+        first.reset(another, 7)
+        first.restore(another, first.snapshot(one))
+        assert first.step(another, "a").observation == first.step(one, "a").observation == "1 3"
+
+
+# ---- memory that earlier episodes took
+
+
+@needs_worker
+@pytest.mark.parametrize(
+    "reset",
+    [
+        "self.buffer = bytearray(30 << 20); self.me = self",
+        "import logging; self.buffer = bytearray(20 << 20); logging.getLogger('x').addFilter(self)",
+        "import atexit; self.buffer = bytearray(20 << 20); atexit.register(self.step)",
+    ],
+)
+def test_what_earlier_episodes_left_behind_is_not_the_programs_fault(reset: str) -> None:
+    what = stepping("return str(self.n), 0.0, False, False, {}", reset=f"{reset}\nreturn 'ready', {{}}")
+    with session(what, limits=Limits(memory_bytes=400 << 20)) as played:
+        slot, other = played.open(), played.open()
+        played.reset(other, 0)
+        for seed in range(40):
+            played.reset(slot, seed)
+            assert played.step(slot, "a").observation == "1"
+        assert played.step(other, "a").observation == "1"
+
+
+@needs_worker
+def test_many_large_save_points_are_not_the_programs_fault() -> None:
+    what = stepping("self.buffer[0] += 1; return str(self.buffer[0]), 0.0, False, False, {}",
+                    reset="self.buffer = [0] * 1_000_000; return 'ready', {}")  # fmt: skip
+    with session(what, limits=Limits(memory_bytes=400 << 20)) as played:
+        slot = played.open()
+        played.reset(slot, 0)
+        points = []
+        for turn in range(1, 60):
+            assert played.step(slot, "a").observation == str(turn)
+            points.append(played.snapshot(slot))
+        for turn, point in ((1, points[0]), (59, points[58])):
+            played.restore(slot, point)
+            assert played.step(slot, "a").observation == str(turn + 1)
+
+
+@needs_worker
+def test_a_program_that_needs_too_much_memory_is_blamed_after_a_second_try() -> None:
+    with session(stepping("bytearray(1 << 30)"), limits=Limits(memory_bytes=400 << 20)) as played:
+        slot, other = played.open(), played.open()
+        played.reset_many([(slot, 0), (other, 0)])
+        generation = played._link.generation
+        with pytest.raises(ProgramError, match="MemoryError") as caught:
+            played.step(slot, "a")
+        assert caught.value.reason == "memory"
+        assert played._link.generation == generation + 1
+        with pytest.raises(ProgramError, match="MemoryError"):
+            played.step(slot, "a")
+        assert played._link.generation == generation + 1
+
+
+# ---- arguments
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Limits(step_seconds=1e10), "limit step_seconds must be at most 604,800"),
+        (lambda: Limits(cpu_seconds=2**80), "limit cpu_seconds must be at most"),
+        (lambda: Limits(memory_bytes=2**63), "limit memory_bytes must be at most"),
+        (lambda: Limits(text_chars=10**30), "limit text_chars must be at most"),
+        (lambda: Limits(turns=10**30), "limit turns must be at most"),
+        (lambda: Limits(load_seconds="1"), "limit load_seconds must be a positive finite number"),  # type: ignore[arg-type]
+        (lambda: World(hash_seed=-1), "world hash_seed must be a whole number from 0 to 4294967295, got -1"),
+        (lambda: World(hash_seed=2**32), "world hash_seed"),
+        (lambda: World(hash_seed=1.5), "world hash_seed"),  # type: ignore[arg-type]
+        (lambda: World(clock=float("nan")), "world clock"),
+        (lambda: World(clock=float("inf")), "world clock"),
+        (lambda: World(clock="x"), "world clock"),  # type: ignore[arg-type]
+        (lambda: World(entropy=None), "world entropy"),  # type: ignore[arg-type]
+        (lambda: World(random_state=2**70), "world random_state"),
+        (lambda: World(audit="x"), "world audit must be True or False"),  # type: ignore[arg-type]
+    ],
+)
+def test_limits_and_worlds_name_the_field_that_is_wrong(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"program": "x"}, "program"),
+        ({"limits": 5}, "limits"),
+        ({"world": 5}, "world"),
+        ({"max_turns": "x"}, "max_turns"),
+    ],
+)
+def test_a_session_names_the_argument_that_is_wrong(arguments: dict[str, object], name: str) -> None:
+    with pytest.raises(TypeError, match=f"Session: {name} must be"):
+        Session(**{"program": TROUBLE, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda played: played.step(7, "a"), lambda played: played.reset(7, 0), lambda played: played.snapshot(7),
+        lambda played: played.close_slot(7), lambda played: played.past(7), lambda played: played.solution(7),
+        lambda played: played.step_many([(played.slot, "a"), (7, "b")]), lambda played: played.begin("reset", [(7, 0)]),
+        lambda played: played.restore(7, played.snapshot(played.slot)),
+    ],
+)  # fmt: skip
+def test_an_unknown_slot_is_named_and_nothing_else_suffers(use: object) -> None:
+    with session(TROUBLE) as played:
+        played.slot = played.open()  # type: ignore[attr-defined]
+        played.reset(played.slot, 0)  # type: ignore[attr-defined]
+        with pytest.raises(ValueError, match="there is no slot 7"):
+            use(played)  # type: ignore[operator]
+        assert played.step(played.slot, "a").observation == "a 1 0"  # type: ignore[attr-defined]
+
+
+def _reset_all(sessions: list[Session]) -> None:
+    for each in sessions:
+        each.reset(each.open(), 0)
+
+
+@needs_worker
+def test_too_few_descriptors_are_named_with_their_remedy() -> None:
+    import resource
+
+    with session(TROUBLE) as first:
+        first.reset(first.open(), 0)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, limits[1]))
+        others = [session(TROUBLE) for _ in range(20)]
+        try:
+            with pytest.raises(SandboxError, match=r"ulimit -n"):
+                _reset_all(others)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for other in others:
+                other.close()
+        assert first.step(0, "a").observation == "a 1 0"
+        assert others[-1].reset(others[-1].open(), 0).observation == "ready"
+
+
+@on_linux
+@needs_worker
+def test_a_killed_zygote_leaves_no_zombie_once_another_is_asked_for() -> None:
+    with session(TROUBLE) as played:
+        played.reset(played.open(), 0)
+    pool = zygote_pool()
+    zygote = next(iter(pool._zygotes.values()))
+    os.killpg(zygote._process.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    with session(TROUBLE) as played:
+        played.reset(played.open(), 0)
+    assert zygote._process.returncode is not None

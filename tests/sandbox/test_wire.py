@@ -3,6 +3,7 @@
 import math
 import socket
 import threading
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from spade_gym.sandbox.wire import (
     is_plain,
     max_frame_bytes,
 )  # fmt: skip
+from spade_gym.sandbox.worker import play_rows
 from spade_gym.sandbox.zygotes import WorkerProcess
 
 LIMITS = Limits(step_seconds=5.0, load_seconds=5.0, text_chars=1000)
@@ -254,3 +256,72 @@ def test_requests_survive_the_wire() -> None:
     request = Request(3, "step", [(0, "é\0😀"), (1, "")])
     assert decode_request(frame(request)[4:]).arguments == [[0, "é\0😀"], [1, ""]]
     assert max_frame_bytes(1000) > 1 << 20
+
+
+EMPTY_LISTS = b"\x81\xa1a\xdd" + (60_000).to_bytes(4, "big") + b"\x90" * 60_000
+
+
+def raw_rows(observations: bytes = b"\x92\xa0\xa0", infos: bytes = b"\x80", adapters: bytes = b"\x90") -> bytes:
+    """A frame put together by hand: two rows, with columns of the given bytes."""
+    numbers = b"\x92" + b"\xcb" + bytes(8) + b"\xcb" + bytes(8)
+    body = b"\x98\xa4rows\x01\xc3" + observations + numbers + b"\x92\x00\x00" + infos + adapters
+    return len(body).to_bytes(4, "little") + body
+
+
+@pytest.mark.parametrize(
+    "frame_bytes",
+    [
+        raw_rows(infos=b"\x81\x00" + EMPTY_LISTS),
+        raw_rows(infos=b"\x81\x00\x81\xa1a" + b"\x91" * 60_000 + b"\x90"),
+        raw_rows(infos=b"\x81\x00\x81\xa1a\xdb" + (70_000).to_bytes(4, "big") + b"x" * 70_000),
+        raw_rows(infos=b"\xdf" + (400_000).to_bytes(4, "big") + b"\x00\x80" * 400_000),
+        raw_rows(adapters=b"\xdd" + (900_000).to_bytes(4, "big") + b"\xa0" * 900_000),
+        raw_rows(observations=b"\xdd" + (900_000).to_bytes(4, "big") + b"\xa0" * 900_000),
+        raw_rows(adapters=b"\x91\xdb" + (900_000).to_bytes(4, "big") + b"x" * 900_000),
+        (50 << 20).to_bytes(4, "little") + b"\x90" * 1000,
+    ],
+    ids=["lists", "depth", "text", "infos", "adapters", "rows", "a long adapter", "a long frame"],
+)
+def test_a_frame_that_would_grow_here_is_refused_before_it_does(frame_bytes: bytes) -> None:
+    answers(raw_rows())  # so that nothing is measured that comes with the first frame
+    tracemalloc.start()
+    try:
+        batch = answers(frame_bytes)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert set(batch.faults) == {0, 1}
+    assert peak < 6 << 20
+
+
+def test_an_answer_that_would_grow_here_is_refused() -> None:
+    lists = b"\xdd" + (900_000).to_bytes(4, "big") + b"\x90" * 900_000
+    body = b"\x95\xa5value\x01\xc2" + lists + b"\x90"
+    with Fake(len(body).to_bytes(4, "little") + body) as channel:
+        session = session_with(channel)
+        with pytest.raises(ProgramFault):
+            session.tools(0)
+
+
+def test_an_interrupted_request_leaves_no_answer_for_the_next() -> None:
+    with Fake(frame(Rows(1, True, ["old", "old"], [0.0] * 2, [0] * 2, {}, []))) as channel:
+        channel.send("step", [(0, "a"), (1, "b")], 5.0)
+        with pytest.raises(ProgramCrash, match="given up"):
+            channel.send("step", [(0, "a"), (1, "b")], 5.0)
+
+
+def test_large_rows_leave_in_several_frames() -> None:
+    class Large:
+        def step(self, slot: int, action: str) -> tuple[str, float, int, None]:
+            return "😀" * 100_000, 0.0, 0, None
+
+        def new_adapters(self) -> list[str]:
+            return []
+
+    sent: list[Rows] = []
+    request = Request(1, "step", [(n, "a") for n in range(20)])
+    play_rows(Large(), request, sent.append, lambda: 0.0)  # type: ignore[arg-type]
+    assert sum(len(rows.flags) for rows in sent) == 20
+    assert [rows.last for rows in sent] == [False] * (len(sent) - 1) + [True]
+    assert max(len(frame(rows)) for rows in sent) <= max_frame_bytes(100_000)
+    assert len(sent) > 4

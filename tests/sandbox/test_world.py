@@ -1,12 +1,15 @@
+import platform
 import random
 import sys
 
 import pytest
 from jails import need, program, session, stepping, strongest, transcript
 
+from spade_gym.programs.chance import may_draw_globally
 from spade_gym.programs.program import Program
 from spade_gym.sandbox.base import World
 from spade_gym.sandbox.world import Patches, Stage, Universe
+from spade_gym.sandbox.zygotes import zygote_pool
 
 SOURCES = {
     "random": "random.random()",
@@ -40,9 +43,18 @@ SOURCES = {
     "order of a set": "list({'apple', 'pear', 'fig', 'plum'})",
     "process number": "os.getpid()",
     "the hidden instance": "random._inst.random()",
+    "seeding without a seed": "(random.seed(), random.random(), random._inst.seed(None), random.random())[1::2]",
+    "posix": "posix.urandom(8), posix.getrandom(8)",
+    "the generator in C": "_random.Random().random()",
+    "names of temporary files": "next(tempfile._get_candidate_names())",
+    "a safe uuid": "_uuid.generate_time_safe()",
+    "random bytes of TLS": "ssl.RAND_bytes(8)",
+    "used time": "os.times(), resource.getrusage(resource.RUSAGE_SELF), posix.times()",
+    "the calendar in C": "_datetime.datetime.now(), _datetime.date.today().toordinal() + time.time()",
 }
 BEFORE = """
-import datetime, importlib, os, random, secrets, sys, time, uuid
+import _datetime, _random, _uuid, datetime, importlib, os, posix, random, resource, secrets, ssl, sys, tempfile, time
+import uuid
 from datetime import datetime as dt
 from random import randint
 from secrets import token_urlsafe
@@ -64,11 +76,11 @@ def test_chance_and_time_come_from_the_seed(name: str) -> None:
     assert transcript(what, 1, ["a", "b"]) == first
     constant = {"hash of a text", "order of a set", "process number", "today"}
     clock = {"time", "time_ns", "monotonic", "perf_counter", "clock_gettime", "localtime", "strftime", "now"}
-    clock |= {"now with zone", "utcnow", "now by name"}
+    clock |= {"now with zone", "utcnow", "now by name", "used time", "the calendar in C"}
     if name not in constant | clock:
         assert first[1] != first[2]
         assert transcript(what, 2, ["a", "b"]) != first
-    if name not in {"process number", "monotonic", "perf_counter"}:
+    if name not in {"process number", "monotonic", "perf_counter", "used time"}:
         assert transcript(what, 1, ["a", "b"], world=VARIED) != first
 
 
@@ -237,3 +249,47 @@ def test_exit_is_defined_as_in_any_script() -> None:
     """
     assert transcript(stepping(body), 0, ["a"]) == ["ready", "left"]
     assert strongest()
+
+
+@pytest.mark.parametrize(
+    ("source", "may"),
+    [
+        ("import random\nr = random.Random(3)", False), ("import math, re, json, itertools, typing", False),
+        ("from random import Random", False), ("import random\nrandom.shuffle([])", True),
+        ("from random import shuffle", True), ("import os", True), ("import uuid, queue", True),
+        ("from difflib import re", True), ("import heapq\nheapq.__builtins__", True), ("x = __builtins__", True),
+        ("import random\nrandom.Random(3)\nrandom._inst.random()", True), ("import collections.abc", False),
+        ("from statistics import random", True), ("import logging", True), ("def (", True),
+    ],
+)  # fmt: skip
+def test_who_may_draw_globally(source: str, may: bool) -> None:
+    assert may_draw_globally(source) is may
+
+
+def test_addresses_are_the_same_in_every_process_of_play_but_not_in_other_worlds() -> None:
+    what = asking("hash(None), id([])")
+    if "0x7ffff" not in transcript(asking("hex(id([]))"), 0, ["a"])[1] and platform.machine() == "x86_64":
+        pytest.skip("address randomisation cannot be switched off here")
+
+    def fresh(world: World) -> list[str]:
+        zygote_pool().close()
+        return transcript(what, 1, ["a"], world=world)
+
+    assert fresh(World()) == fresh(World())
+    assert len({tuple(fresh(World(hash_seed=1))) for _ in range(3)}) > 1
+
+
+def test_sympys_generator_belongs_to_the_instance() -> None:
+    pytest.importorskip("sympy")
+    what = asking("rng.random(), sympy.randprime(100, 10**6)", "import sympy\nfrom sympy.core.random import rng")
+    with session(what) as played:
+        slots = [played.open() for _ in range(3)]
+        played.reset_many([(slots[0], 1), (slots[1], 2), (slots[2], 1)])
+        first = [played.step(slot, "a").observation for slot in slots]
+        point = played.snapshot(slots[0])
+        second = [played.step(slot, "a").observation for slot in slots]
+        assert first[0] == first[2] != first[1]
+        assert second[0] == second[2] != second[1]
+        assert second[0] != first[0]
+        played.restore(slots[0], point)
+        assert played.step(slots[0], "a").observation == second[0]

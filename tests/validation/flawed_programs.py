@@ -734,5 +734,9 @@ SOUND: tuple[tuple[str, str, str], ...] = (
         ),
         "",
     ),
-    ("seed without effect", edited(VAULT, ("random.Random(seed)", "random.Random(3)")), "the seed has no effect"),
+    (
+        "seed without effect",
+        edited(VAULT, ("random.Random(seed)", "random.Random(3)")),
+        "no effect of the seed was seen",
+    ),
 )
