@@ -122,6 +122,8 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._observations: list[str] = [""] * num_envs
         self._actions: list[str | None] = [None] * num_envs
         self._no_faults = np.full(num_envs, "", dtype=object)
+        self._none, self._all = np.zeros(num_envs, dtype=np.bool_), np.ones(num_envs, dtype=np.bool_)
+        self._longest = 0
         self._begun = False
         self._clear(range(num_envs))
 
@@ -350,6 +352,9 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         faults: dict[int, str],
     ) -> tuple[_Flags, _Flags, dict[str, Any]]:
         """Apply the turn limit and (in place) the reward rule; find the winners."""
+        self._longest += 1
+        if not (skipped or faults or self._longest >= self._turn_limit or self._any_last_only or flags.any()):
+            return self._settle_quiet(rewards)
         terminated, truncated = (flags & TERMINATED).astype(np.bool_), (flags & TRUNCATED).astype(np.bool_)
         if self._any_last_only:
             rewards[self._last_only & ~terminated] = 0.0
@@ -364,11 +369,23 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             truncated[skipped] = stepped[skipped] = False
             fault_texts[skipped] = None
         self._ended = terminated | truncated
+        self._longest = int(self._turns.max())
         infos: dict[str, Any] = {
             "is_success": terminated & (self._totals >= WIN_THRESHOLD), "_is_success": stepped,
             "fault": fault_texts, "_fault": stepped.copy(),
         }  # fmt: skip
         return terminated, truncated, infos
+
+    def _settle_quiet(self, rewards: npt.NDArray[np.float64]) -> tuple[_Flags, _Flags, dict[str, Any]]:
+        """The common case, in few array operations: nothing ended, nothing failed."""
+        self._turns += 1
+        self._totals += rewards
+        no, yes = self._none, self._all
+        self._ended = no.copy()
+        infos: dict[str, Any] = {
+            "is_success": no.copy(), "_is_success": yes.copy(), "fault": self._no_faults.copy(), "_fault": yes.copy(),
+        }  # fmt: skip
+        return no.copy(), no.copy(), infos
 
     def _exchange(self, operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
         """Send every worker its share, then collect: workers run side by side. Results in the order of ``places``."""

@@ -11,6 +11,7 @@ import msgspec
 
 from spade_gym.errors import ProgramCrash, ProgramTimeout
 from spade_gym.sandbox.harness import Harness
+from spade_gym.sandbox.spin import Spin
 from spade_gym.sandbox.wire import (
     LENGTH_BYTES,
     Reply,
@@ -60,6 +61,7 @@ class WorkerChannel:
         self.process = process
         self._descriptor = process.connection.fileno()
         self._recv = process.connection.recv
+        self._spin = Spin(self._descriptor)
         self._buffer: bytes | bytearray = b""
         self._sequence = 0
         self._seconds = 0.0
@@ -127,6 +129,7 @@ class WorkerChannel:
 
     def _read(self) -> bytes:
         """Wait for bytes, at most the whole time; ``recv`` keeps its deadline even when signals interrupt it."""
+        self._spin.wait()
         try:
             data = self._recv(_READ_BYTES)
         except TimeoutError:

@@ -8,6 +8,7 @@ share nothing.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import linecache
 import sys
 import types
@@ -28,6 +29,18 @@ from spade_gym.sandbox.wire import FAILED, TERMINATED, TRUNCATED, VALUE_BYTES
 from spade_gym.sandbox.world import Stage, Universe
 
 _MAX_SAVE_POINTS = 256
+_WARM_UP = """
+import random
+
+
+class WarmUpEnv:
+    def reset(self, seed=None):
+        self.number = random.Random(seed).random()
+        return f"{self.number}", {}
+
+    def step(self, action):
+        return action, 0.0, True, False, {}
+"""
 
 #: Observation (or error), reward, flags of ``wire.py``, encoded info.
 Row = tuple[str, float, int, msgspec.Raw | None]
@@ -118,6 +131,13 @@ class Harness:
             "max_turns": adapt.turn_limit(environment),
             "base": adapt.base_of(environment),
         }
+
+    def warm_up(self) -> None:
+        """Load and play a program of no interest: a fresh fork has to copy the pages that this writes to (2 ms)."""
+        self.load(_WARM_UP, "WarmUpEnv", {}, dataclasses.asdict(World()), len(_WARM_UP))
+        self.reset(0, 0)
+        self.step(0, "")
+        self.drop(0)
 
     def _make(self, seed: int) -> Instance:
         universe = Universe(seed, self._world)

@@ -74,7 +74,7 @@ class Link:
         self._world = world
         self._arguments = arguments
         self._channel: Channel | None = None
-        self._prepared: WorkerProcess | None = None
+        self._prepared: WorkerChannel | None = None
         self._owner = _getpid()
         self._facts: _Facts | None = None
         self._adapters: dict[str, None] = dict.fromkeys(program.manifest.adapters)
@@ -156,17 +156,20 @@ class Link:
             raise
 
     def prepare(self) -> None:
-        """Have a locked-in worker ready, so that the first reset need not wait for one."""
-        if self._owner == _getpid() and self._channel is None and self._prepared is None:
-            self._prepared = self._fork() if self.level is not Isolation.L0 else None
+        """Have a locked-in, warm worker ready, so that the first reset need not wait for one."""
+        if self._owner != _getpid() or self._channel is not None or self._prepared is not None:
+            return
+        if self.level is not Isolation.L0:
+            self._prepared = WorkerChannel(self._fork(), self._limits.text_chars)
+            self._put(self._prepared, None, "warm_up")
 
     def _new_channel(self) -> Channel:
         if self.level is Isolation.L0:
             if self._world.audit:
                 raise SandboxError("attempts can be recorded only in a worker of its own (L1 or stronger), not at L0")
             return LocalChannel()
-        process, self._prepared = self._prepared or self._fork(), None
-        return WorkerChannel(process, self._limits.text_chars)
+        channel, self._prepared = self._prepared, None
+        return channel or WorkerChannel(self._fork(), self._limits.text_chars)
 
     def _fork(self) -> WorkerProcess:
         kind = _nature(self._program.source).kind
@@ -199,7 +202,7 @@ class Link:
         """End the worker, and one that was prepared."""
         self.kill()
         if self._prepared is not None:
-            self._prepared.kill()
+            self._prepared.close()
             self._prepared = None
 
     # ---- questions

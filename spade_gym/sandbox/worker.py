@@ -10,6 +10,7 @@ import msgspec
 
 from spade_gym.sandbox.conversion import encoded_value
 from spade_gym.sandbox.harness import Harness, describe
+from spade_gym.sandbox.spin import Spin
 from spade_gym.sandbox.wire import (
     FRAME_CHARS,
     MAX_ROWS,
@@ -35,6 +36,7 @@ class Pipe:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer = b""
+        self._spin = Spin(descriptor)
 
     def receive(self) -> Request | None:
         """Wait for a request; ``None`` when the session is gone."""
@@ -43,6 +45,7 @@ class Pipe:
             if length is not None and len(self._buffer) >= 4 + length:
                 body, self._buffer = self._buffer[4 : 4 + length], self._buffer[4 + length :]
                 return decode_request(body)
+            self._spin.wait()
             data = _read(self._descriptor, _READ_BYTES)
             if not data:
                 return None
