@@ -127,7 +127,7 @@ def _steps(repetitions: int, level: Isolation) -> dict[str, float]:
             peer.close()
 
 
-def _slow_ratio(repetitions: int, level: Isolation) -> float:
+def _slow_ratio(repetitions: int, level: Isolation, num_workers: int) -> float:
     """Time of 64 batched instances of a program whose step costs 100 µs, over the direct call."""
     work = 1000
     for _ in range(3):  # find how many loops make 100 µs here
@@ -135,7 +135,7 @@ def _slow_ratio(repetitions: int, level: Isolation) -> float:
         work = max(1, round(work * 100 / _micros(functools.partial(probe.step, _ACTION), 300, 1)))
     source = _SLOW.replace("WORK", str(work))
     direct = _instance(source)
-    vector = ProgramVectorEnv(64, program=_program(source), isolation=level, limits=_LIMITS)
+    vector = ProgramVectorEnv(64, program=_program(source), isolation=level, limits=_LIMITS, num_workers=num_workers)
     try:
         vector.reset(seed=0)
         actions = (_ACTION,) * 64
@@ -264,7 +264,8 @@ def measure(*, repetitions: int = 9, num_programs: int = 1000, isolation: str | 
         "sync64_extra_us": steps["sync64"] - direct,
         "async64_extra_us": steps["async64"] - direct,
         "async64_over_batch64": steps["async64"] / steps["batch64"],
-        "slow100_batch64_ratio": _slow_ratio(repetitions, level),
+        "slow100_batch64_ratio": _slow_ratio(repetitions, level, 1),
+        "slow100_batch64_two_workers_ratio": _slow_ratio(repetitions, level, 2),
         **medians,
         **_leaks(level, num_programs),
     }

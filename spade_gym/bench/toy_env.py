@@ -2,9 +2,10 @@
 
 From Portelas et al. 2019 (arXiv:1910.07224), section 5.1 and the repository that it names; written anew. The space of
 tasks is the unit square, cut into 10 × 10 cells ("cubes"). The student has a competence in each cell, 0 at first. An
-episode in a cell adds 1 to it, up to 100, if the cell is *unlocked*: it is the corner (0, 0), or one of the cells before
-it (one less in some coordinates, the same in the others) has a competence of at least 75. The return is the competence
-divided by 100. A cell above 75 is *mastered*; the measure is the share of mastered cells after 20,000 episodes.
+episode in a cell adds 1 to it, up to 100, if the cell is *unlocked*: it is the corner (0, 0), or one of the cells
+before it (one less in some coordinates, the same in the others) has a competence of at least 75. The return is the
+competence divided by 100. A cell above 75 is *mastered*; the measure is the share of mastered cells after 20,000
+episodes.
 
 The constants 10, 2, 75 and 100 are those of the repository, 20,000 episodes those of its experiment. What is ours:
 

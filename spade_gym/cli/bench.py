@@ -18,11 +18,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     estimators.add_argument("--json", action="store_true", help="print one JSON object")
     estimators.add_argument("--pools", type=int, default=400, metavar="N", help="simulated pools of 24 (default 400)")
     estimators.add_argument("--seed", type=int, default=0, metavar="S", help="of the simulation (default 0)")
+    curricula = benchmarks.add_parser("curricula", help="which presets help on a toy and on mazes, and their cost")
+    curricula.add_argument("--json", action="store_true", help="print one JSON object")
+    curricula.add_argument("--seeds", type=int, metavar="N", help="runs of each kind (default 10; 2 if quick)")
+    curricula.add_argument("--quick", action="store_true", help="small budgets, less than a minute: that it runs")
+    curricula.add_argument("--cost", action="store_true", help="only the cost of asking and telling")
+    curricula.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (default 1)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen benchmark; the exit status says only whether it ran, not whether the bounds held."""
-    return _run_estimators(args) if args.benchmark == "estimators" else _run_throughput(args)
+    runners = {"estimators": _run_estimators, "throughput": _run_throughput, "curricula": _run_curricula}
+    return runners[args.benchmark](args)
+
+
+def _run_curricula(args: argparse.Namespace) -> int:
+    from spade_gym.bench.curricula import Size, measure
+    from spade_gym.bench.curricula_cost import measure as measure_cost
+    from spade_gym.bench.curricula_report import report, report_cost
+    from spade_gym.errors import SpadeError
+
+    size = Size.quick() if args.quick else Size()
+    if args.seeds is not None:
+        size = size._replace(seeds=args.seeds)
+    if size.seeds < 1 or args.jobs < 1:
+        raise SpadeError(f"--seeds and --jobs must be at least 1, got {size.seeds} and {args.jobs}")
+    result = measure_cost(num_pairs=size.cost_pairs) if args.cost else measure(size, jobs=args.jobs)
+    if args.json:
+        print(json.dumps(result, indent=2))
+    else:
+        print("\n".join(report_cost(result) if args.cost else report(result)))
+    return 0
 
 
 def _run_estimators(args: argparse.Namespace) -> int:

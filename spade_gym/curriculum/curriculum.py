@@ -214,9 +214,13 @@ class Curriculum:
         if self.generator is None and not len(self.memory):
             return
         for order in self.schedule.plan(desk):
+            added = self.memory.next_serial
             task = self._task_of(order)
-            if task is not None:
-                self._queue.extend(self._tickets(order, task))
+            if task is None:
+                continue
+            if order.known_repeats and self.memory.next_serial == added:
+                order = order._replace(repeats=order.known_repeats)
+            self._queue.extend(self._tickets(order, task))
 
     def _task_of(self, order: Order) -> Task | None:
         if order.source == "replay":
@@ -251,6 +255,8 @@ class Curriculum:
 
     def _tickets(self, order: Order, task: Task) -> list[Ticket]:
         count = max(order.repeats, order.hint_repeats)
+        if count == 1 and not order.hint_repeats:
+            return [Ticket(0, task, (int(self._rng.integers(_SEEDS)),), order.arm, order.train)]
         seeds = tuple(int(seed) for seed in self._rng.integers(_SEEDS, size=count))
         tickets: list[Ticket] = []
         plans: tuple[tuple[Arm, int, bool], ...] = (

@@ -72,7 +72,7 @@ def return_variance(
     Formula: s² = Σ (R − R̄)² / (n − 1). Of returns that are 0 or 1 it is n/(n − 1) · p̂ (1 − p̂), the unbiased
     learnability. A partial score that is always the same has variance 0, where p̂ (1 − p̂) of its mean would call it
     worth learning; one that grows has some. Range: [0, r² n/(4 (n − 1))] for returns in a range of length r. Standard
-    error: sqrt((m₄ − s⁴ (n − 3)/(n − 1)) / n) with m₄ the mean fourth power of R − R̄, at least 0.
+    error: sqrt((m₄ − m₂² (n − 3)/(n − 1)) / n) with m₂ and m₄ the mean second and fourth power of R − R̄.
 
     Args:
         outcomes: Plays of one task, oldest first.
@@ -97,10 +97,12 @@ def return_variance(
     n = len(values)
     if n < 2:
         return Unknown("a variance needs two plays without the hint", n)
-    squares = (values - float(values.sum()) / n) ** 2
-    variance = float(squares.sum()) / (n - 1)
-    fourth = float((squares * squares).sum()) / n
-    return Score(variance, math.sqrt(max(fourth - variance**2 * (n - 3) / (n - 1), 0.0) / n), n)
+    deviations = values - values.sum() / n
+    squares = deviations * deviations
+    plugged_in = float(squares.sum()) / n
+    fourth = float(squares @ squares) / n
+    error = math.sqrt(max(fourth - plugged_in**2 * (n - 3) / (n - 1), 0.0) / n)
+    return Score(plugged_in * n / (n - 1), error, n)
 
 
 def variance_target(

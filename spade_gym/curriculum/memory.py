@@ -115,6 +115,10 @@ class Memory:
             nothing is known of yet is spared for ``capacity`` asks after it was handed out: its outcome may be coming.
         plays_kept: Plays kept of each record.
 
+    Attributes:
+        next_serial: How many records have come in so far.
+        version: Grows with every change.
+
     Raises:
         ValueError: A capacity below 1, or an unknown eviction.
     """
@@ -136,7 +140,7 @@ class Memory:
         self._support, self._plain, self._born, self._asked, self._serials = (
             np.zeros(size, dtype=np.int64) for _ in range(5)
         )
-        self._next_serial = 0
+        self.next_serial = 0
         self._alive = np.zeros(size, dtype=np.bool_)
         self._slots: npt.NDArray[np.int64] | None = None
         self.version = 0
@@ -193,8 +197,8 @@ class Memory:
         self._scores[slot] = self._errors[slot] = self._rates[slot] = np.nan
         self._support[slot] = self._plain[slot] = 0
         self._born[slot] = self._asked[slot] = now
-        self._serials[slot] = self._next_serial
-        self._next_serial += 1
+        self._serials[slot] = self.next_serial
+        self.next_serial += 1
         self._alive[slot] = True
         self._changed(slot)
         return Full(slot, evicted)
@@ -308,7 +312,7 @@ class Memory:
         return {
             "free": list(self._free),
             "version": self.version,
-            "next_serial": self._next_serial,
+            "next_serial": self.next_serial,
             "dirty": sorted(self._dirty),
             "records": [
                 None
@@ -345,7 +349,7 @@ class Memory:
             self._plain[slot], self._serials[slot] = data["plain"], data["serial"]
         self._free = list(state["free"])
         self._dirty = set(state["dirty"])
-        self.version, self._next_serial = state["version"], state["next_serial"]
+        self.version, self.next_serial = state["version"], state["next_serial"]
 
 
 def _or_none(value: float) -> float | None:

@@ -39,8 +39,10 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         """Refuse columns of different lengths."""
-        sizes = {item.name: len(getattr(self, item.name)) for item in fields(self)}
-        if len(set(sizes.values())) != 1:
+        n = len(self.returns)
+        others = (self.wins, self.hinted, self.seeds, self.windows, self.lengths, self.values)
+        if any(len(column) != n for column in others):
+            sizes = {item.name: len(getattr(self, item.name)) for item in fields(self)}
             raise ValueError(f"columns of outcomes must have one length, got {sizes}")
 
     def __len__(self) -> int:

@@ -20,6 +20,9 @@ from spade_gym.curriculum.samplers import Sampler
 from spade_gym.curriculum.schedules import Schedule
 from spade_gym.curriculum.scorers import BUILT_IN, bound
 
+#: The preset that is taken when none is named: the best of ``spade-gym bench curricula``.
+DEFAULT = "plr"
+
 _SAMPLERS: Mapping[str, Callable[..., Sampler]] = {
     "uniform": samplers.Uniform,
     "prioritised": samplers.Prioritised,
@@ -59,7 +62,7 @@ def table(name: str) -> dict[str, Any]:
 
 
 def make(
-    name: str,
+    name: str = DEFAULT,
     *,
     generator: Generator | None = None,
     gates: Iterable[Gate] = (),

@@ -73,7 +73,9 @@ class Prioritised:
         by_score = _normalised(self._priorities(scores, known))
         age = (now - memory.last_asked).astype(np.float64)
         if self.stale_unsolved:
-            age *= np.clip(1.0 - np.nan_to_num(memory.win_rates, nan=0.0), self._LEAST_LOST, None)
+            lost = 1.0 - memory.win_rates
+            lost[np.isnan(lost)] = 1.0
+            age *= np.maximum(lost, self._LEAST_LOST)
         return (1 - self.staleness) * by_score + self.staleness * _normalised(age)
 
     def _priorities(self, scores: _Floats, known: npt.NDArray[np.bool_]) -> _Floats:
@@ -103,7 +105,7 @@ class Proportional:
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return ε/m + (1 − ε) · score / sum of scores."""
-        scores = np.clip(np.nan_to_num(memory.scores, nan=0.0), 0.0, None)
+        scores = np.fmax(memory.scores, 0.0)  # unknown counts as 0
         return (1 - self.exploration) * _normalised(scores) + self.exploration / len(scores)
 
 
@@ -230,14 +232,22 @@ class Exp3:
 
 def _shared_by_ties(scores: _Floats, power: float) -> _Floats:
     """Return rank^−power for each score, rank 1 the highest; equal scores share what their ranks have together."""
+    size = len(scores)
+    if not size:
+        return np.zeros(0)
     order = np.argsort(-scores, kind="stable")
-    priorities = np.arange(1, len(order) + 1, dtype=np.float64) ** -power
+    priorities = np.arange(1, size + 1, dtype=np.float64) ** -power
     ordered = scores[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    if len(starts) < len(order):
-        counts = np.diff(np.append(starts, len(order)))
+    begins = np.empty(size, dtype=np.bool_)
+    begins[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    starts = np.flatnonzero(begins)
+    if len(starts) < size:
+        counts = np.empty(len(starts), dtype=np.int64)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1] = size - starts[-1]
         priorities = np.repeat(np.add.reduceat(priorities, starts) / counts, counts)
-    result = np.empty(len(order))
+    result = np.empty(size)
     result[order] = priorities
     return result
 

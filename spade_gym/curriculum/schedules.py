@@ -28,6 +28,7 @@ class Order(NamedTuple):
         train: Whether to learn from them.
         repeats: Plays: tickets for the same task one after the other, or seeds of one ticket in a grouped curriculum.
         hint_repeats: Further plays with the hint, on the first of the same seeds, not trained on.
+        known_repeats: Plays if what the generator made turns out to be in the memory already; 0 for as many as else.
     """
 
     source: Source
@@ -36,6 +37,7 @@ class Order(NamedTuple):
     train: bool = True
     repeats: int = 1
     hint_repeats: int = 0
+    known_repeats: int = 0
 
 
 class Desk(NamedTuple):
@@ -81,7 +83,7 @@ class Replay:
         min_records: Records before anything is replayed; fewer if the generator has no more.
         train_new: Whether new tasks are trained on; robust PLR only scores them.
         mutate: Order a child of every replayed task, for scoring (ACCEL).
-        plays_of_new: Tickets for each new task or child.
+        plays_of_new: Tickets for each new task or child: a score of variance needs two. One, if it is known already.
     """
 
     replay_probability: float = 0.5
@@ -100,11 +102,11 @@ class Replay:
         """Order one new task, or one replay (and its child)."""
         filling = len(desk.memory) < self.min_records and not (desk.exhausted and len(desk.memory))
         if filling or desk.rng.random() >= self.replay_probability:
-            return [Order("new", train=self.train_new, repeats=self.plays_of_new)]
+            return [Order("new", train=self.train_new, repeats=self.plays_of_new, known_repeats=1)]
         task_id = desk.draw()
         orders = [Order("replay", task_id)]
         if self.mutate and desk.can_mutate:
-            orders.append(Order("mutate", task_id, train=False, repeats=self.plays_of_new))
+            orders.append(Order("mutate", task_id, train=False, repeats=self.plays_of_new, known_repeats=1))
         return orders
 
 

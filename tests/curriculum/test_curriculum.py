@@ -122,7 +122,8 @@ def test_robust_replay_trains_on_replays_only_and_mutates_them() -> None:
 
 
 def test_screening_plays_each_candidate_then_trains_on_the_best() -> None:
-    curriculum = make(ScreenThenTrain(num_screened=6, plays=2, train_asks=10), capacity=6, sampler=Best(2))
+    schedule = ScreenThenTrain(num_screened=6, plays=2, train_asks=10, replay_probability=1.0)
+    curriculum = make(schedule, capacity=6, sampler=Best(2))
     for _ in range(12):
         ticket = curriculum.ask()
         assert not ticket.train
@@ -249,18 +250,113 @@ def test_unknown_scores_alone_are_drawn_uniformly() -> None:
         assert sampler.probabilities(memory, now=1) == pytest.approx([1 / 3] * 3)
 
 
+def test_equal_scores_share_what_their_ranks_have() -> None:
+    memory = Memory(4)
+    for slot, total in enumerate((0.5, 0.1, 0.5, 0.0)):
+        memory.add(Task("reset", {"level": slot}), now=0)
+        memory.played(slot, Outcome(0, 0, total), "plain", window=0)
+    memory.rescore(mean_return)
+    shares = Prioritised(temperature=1.0, staleness=0.0).probabilities(memory, now=1)
+    mass = np.array([3 / 4, 1 / 3, 3 / 4, 1 / 4])  # ranks 1 and 2 have 1 + 1/2 together
+    assert shares == pytest.approx(mass / mass.sum())
+
+
+def test_stale_tasks_come_back_the_sooner_the_more_is_lost() -> None:
+    memory = Memory(3)
+    for slot, plays in enumerate(([1, 1, 1, 1], [1, 0, 0, 0], [])):
+        memory.add(Task("reset", {"level": slot}), now=0)
+        for won in plays:
+            memory.played(slot, Outcome(0, 0, float(won), bool(won)), "plain", window=0)
+    memory.played(1, Outcome(0, 0, 1.0, True), "hint", window=0)
+    assert memory.win_rates == pytest.approx([1.0, 0.25, np.nan], nan_ok=True)
+    sampler = Prioritised(staleness=1.0, stale_unsolved=True)
+    mass = np.array([0.05, 0.75, 1.0])
+    assert sampler.probabilities(memory, now=10) == pytest.approx(mass / mass.sum())
+
+
+def test_recent_win_rates_forget() -> None:
+    memory = Memory(1)
+    memory.add(Task("reset", {"level": 0}), now=0)
+    for won in [False] * 16 + [True]:
+        memory.played(0, Outcome(0, 0, float(won), won), "plain", window=0)
+    assert memory.win_rates.tolist() == [1 / 16]
+
+
 def test_exp3_prefers_what_it_was_rewarded_for() -> None:
     memory = Memory(3)
     for level in range(3):
         memory.add(Task("reset", {"level": level}), now=0)
-    ids = [record.task.id for record in memory]
     sampler = Exp3()
     for _ in range(100):
-        for place, progress in enumerate((0.0, 0.5, 1.0)):
-            sampler.reward(ids[place], progress, 1 / 3, 3)
+        for slot, progress in enumerate((0.0, 0.5, 1.0)):
+            sampler.reward(memory, slot, progress, 1 / 3)
     low, middle, high = sampler.probabilities(memory, now=1)
     assert low < middle < high
     assert low >= 0.05 / 3 - 1e-12
+
+
+def test_exp3_follows_its_formula() -> None:
+    memory = Memory(3)
+    for level in range(3):
+        memory.add(Task("reset", {"level": level}), now=0)
+    sampler = Exp3(exploration=0.1, step=0.5, drift=0.3)
+    sampler.reward(memory, 0, 0.2, 1 / 3)  # the first reward has nothing to be compared with: 0
+    assert sampler.probabilities(memory, now=1) == pytest.approx([1 / 3] * 3)
+    sampler.reward(memory, 1, 0.9, 0.5)  # above all seen: 1, so w = 0.5 / 0.5
+    e = np.e
+    weights = np.array([0.7 + 0.15 * (1 + e), 0.7 * e + 0.3, 0.7 + 0.15 * (1 + e)])
+    assert sampler.probabilities(memory, now=1) == pytest.approx(0.9 * weights / weights.sum() + 0.1 / 3)
+
+
+def test_exp3_forgets_records_that_left() -> None:
+    memory = Memory(2)
+    for level in range(2):
+        memory.add(Task("reset", {"level": level}), now=0)
+    sampler = Exp3(exploration=0.1, drift=0.0, step=1.0)
+    sampler.reward(memory, 0, 0.1, 0.5)
+    sampler.reward(memory, 1, 0.9, 0.5)
+    kept = sampler.probabilities(memory, now=1)[1]
+    memory.add(Task("reset", {"level": 2}), now=1)  # in the slot of level 0, which also had weight 0
+    assert sampler.probabilities(memory, now=1)[1] == pytest.approx(kept)
+    memory.add(Task("reset", {"level": 3}), now=2)
+    assert sampler.probabilities(memory, now=2) == pytest.approx([0.5, 0.5])
+
+
+def test_records_whose_outcome_may_be_coming_are_spared() -> None:
+    memory = Memory(2, eviction="lowest-score")
+    for level in range(2):
+        memory.add(Task("reset", {"level": level}), now=0)
+    memory.played(0, Outcome(0, 0, 0.5), "plain", window=0)
+    memory.rescore(mean_return)
+    evicted = memory.add(Task("reset", {"level": 2}), now=1).evicted
+    assert evicted is not None
+    assert evicted.task.value == {"level": 0}
+    evicted = memory.add(Task("reset", {"level": 3}), now=2).evicted
+    assert evicted is not None
+    assert evicted.task.value == {"level": 1}  # two asks are the capacity: its outcome is not coming any more
+
+
+def test_a_small_family_is_replayed_when_it_has_no_more() -> None:
+    family = Parameters({"x": (0, 4)})
+    for schedule in (FillThenReplay(), Replay(min_records=50, replay_probability=1.0)):
+        curriculum = make(schedule, capacity=200, generator=family, sampler=Best(1))
+        for _ in range(60):
+            play(curriculum, curriculum.ask(), 0.5)
+        best = curriculum.ask()
+        play(curriculum, best, 1.0)
+        tickets = [curriculum.ask() for _ in range(5)]
+        for ticket in tickets:
+            play(curriculum, ticket, 1.0)
+        assert len({ticket.task.id for ticket in tickets}) == 1
+        assert len(curriculum.memory) == 5
+
+
+def test_known_tasks_are_not_screened_again() -> None:
+    schedule = Replay(min_records=100, plays_of_new=4)
+    curriculum = make(schedule, capacity=200, generator=Listed([Task("reset", {"level": 0})]))
+    ids = [curriculum.ask().seeds for _ in range(6)]
+    assert len(set(ids)) == 6
+    assert curriculum.num_queued == 0
 
 
 @pytest.mark.parametrize(("eviction", "leaves"), [("oldest", 0), ("lowest-support", 1), ("lowest-score", 2)])

@@ -9,6 +9,7 @@ from spade_gym.curriculum.difficulty_scorers import (
     azr_score,
     instance_learnability,
     learnability,
+    return_variance,
     rzero_score,
     unbiased_learnability,
     variance_target,
@@ -16,7 +17,9 @@ from spade_gym.curriculum.difficulty_scorers import (
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.score import Score, Unknown
 
-ALL = [azr_score, instance_learnability, learnability, rzero_score, unbiased_learnability, variance_target]
+ALL = [
+    azr_score, instance_learnability, learnability, return_variance, rzero_score, unbiased_learnability, variance_target
+]  # fmt: skip
 
 
 def wins(won, n):
@@ -40,6 +43,26 @@ def test_unbiased_learnability_is_unbiased_and_its_error_right():
     values = np.array([score.value for score in scores])
     assert values.mean() == pytest.approx(0.21, abs=0.002)
     assert np.mean([score.standard_error for score in scores]) == pytest.approx(values.std(), rel=0.15)
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=40))
+def test_the_variance_of_wins_is_the_unbiased_learnability(won):
+    outcomes = Outcomes.of([float(w) for w in won])
+    ours, theirs = return_variance(outcomes), unbiased_learnability(outcomes)
+    assert ours.value == pytest.approx(theirs.value)
+    assert ours.standard_error == pytest.approx(theirs.standard_error, abs=1e-9)
+
+
+def test_return_variance_by_hand():
+    assert return_variance(Outcomes.of([0.5] * 9)) == Score(0.0, 0.0, 9)
+    # deviations -0.1, 0, 0.1: variance 0.02 / 2; mean fourth power 2e-4 / 3; n - 3 = 0
+    found = return_variance(Outcomes.of([0.2, 0.3, 0.4]))
+    assert found.value == pytest.approx(0.01)
+    assert found.standard_error == pytest.approx(math.sqrt(2e-4 / 9))
+    assert return_variance(Outcomes.of([0, 0, 1, 0, 1, 1]), num_plays=2).value == 0.0
+    assert return_variance(wins(1, 1)) == Unknown("a variance needs two plays without the hint", 1)
+    with pytest.raises(ValueError, match="num_plays must be at least 2 or None, got 1"):
+        return_variance(wins(1, 4), num_plays=1)
 
 
 def test_variance_target():
@@ -80,7 +103,7 @@ def test_no_plays_are_unknown(scorer):
 
 def test_last_windows_only():
     outcomes = Outcomes.of([1, 1, 1, 0], windows=[0, 0, 1, 1], seeds=[1, 1, 1, 1])
-    assert [scorer(outcomes, num_windows=1).n for scorer in ALL] == [2] * 6
+    assert [scorer(outcomes, num_windows=1).n for scorer in ALL] == [2] * 7
 
 
 def test_nan_is_refused():

@@ -31,11 +31,18 @@ def test_every_preset_hands_out_tickets_and_learns(name: str) -> None:
     assert len(curriculum.ranked()) == len(curriculum.memory)
 
 
+def test_the_default_is_a_preset() -> None:
+    assert preset.DEFAULT in preset.names()
+    curriculum = preset.make(generator=Parameters({"x": (0, 9)}))
+    assert isinstance(curriculum.schedule, Replay)
+    assert curriculum.sampler == preset.make(preset.DEFAULT).sampler
+
+
 def test_options_can_be_overridden_by_part() -> None:
     curriculum = preset.make("plr", generator=Parameters({"x": (0, 9)}), schedule={"replay_probability": 0.25})
     assert isinstance(curriculum.schedule, Replay)
     assert curriculum.schedule.replay_probability == 0.25
-    assert curriculum.schedule.min_records == 20
+    assert curriculum.schedule.min_records == 50
     other = preset.make("plr", generator=Parameters({"x": (0, 9)}), schedule={"name": "fill-then-replay"})
     assert type(other.schedule).__name__ == "FillThenReplay"
 
