@@ -23,13 +23,16 @@ GAMMA, TRACE, CLIP, ENTROPY, STEP = 0.99, 0.95, 0.2, 0.01, 1e-3
 
 
 class Agent(nn.Module):
+    """A policy and a value, apart."""
+
     def __init__(self, envs: gym.vector.VectorEnv) -> None:
         super().__init__()
         inputs, actions = int(np.prod(envs.single_observation_space.shape)), int(envs.single_action_space.n)
-        self.actor = nn.Sequential(
-            nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, actions)
-        )
-        self.critic = nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+        self.actor, self.critic = perceptron(inputs, actions), perceptron(inputs, 1)
+
+
+def perceptron(inputs: int, outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs))
 
 
 def main() -> None:
@@ -60,7 +63,7 @@ def main() -> None:
                 action = policy.sample()
                 values[step] = agent.critic(following).flatten()
             actions[step], logs[step] = action, policy.log_prob(action)
-            # * Learn only from plays that are meant for it, and (as always with next-step autoreset) from no reset step.
+            # * Learn only from plays that are meant for it; and, as always with next-step autoreset, from no reset.
             masks[step] = torch.as_tensor(infos["train"]) & (done == 0)
             following, reward, terminated, truncated, infos = envs.step(action.numpy())
             rewards[step] = torch.as_tensor(reward, dtype=torch.float32)

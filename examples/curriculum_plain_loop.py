@@ -1,7 +1,7 @@
 """A curriculum in a plain loop, without any wrapper: ask, play, tell. Frozen lakes of many sizes, learned by a table.
 
 pip install spade-gym
-python examples/curriculum_plain_loop.py --preset plr --episodes 6000
+python examples/curriculum_plain_loop.py --preset plr --episodes 5000
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spade_gym.curriculum import preset
 from spade_gym.curriculum.generators import Parameters
 from spade_gym.curriculum.task import Outcome, Task
 
-SIZES, MAPS = (3, 8), (0, 19)
+SIZES, MAPS = (3, 6), (0, 19)
 
 
 def make_env(task: Task) -> gym.Env:
@@ -43,7 +43,7 @@ def play(env: gym.Env, table: np.ndarray, seed: int, rng: np.random.Generator, e
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default=preset.DEFAULT, choices=[n for n in preset.names() if n != "rlve-window"])
-    parser.add_argument("--episodes", type=int, default=6000)
+    parser.add_argument("--episodes", type=int, default=5000)
     args = parser.parse_args()
 
     rng = np.random.default_rng(0)
@@ -61,9 +61,8 @@ def main() -> None:
             curriculum.tell(Outcome(ticket.id, seed, total, won=total > 0, length=steps))
             episodes += 1
 
-    lakes = [
-        Task("make", {"size": size, "map": m}) for size in range(SIZES[0], SIZES[1] + 1) for m in range(MAPS[1] + 1)
-    ]
+    sizes, maps = range(SIZES[0], SIZES[1] + 1), range(MAPS[0], MAPS[1] + 1)
+    lakes = [Task("make", {"size": size, "map": number}) for size in sizes for number in maps]
     solved = sum(play(make_env(lake), tables[lake.id], 0, rng, 0.0)[0] > 0 for lake in lakes)
     print(f"{args.preset}: {solved} of {len(lakes)} lakes are crossed after {episodes} episodes")
     print("most worth playing now:", ", ".join(str(dict(record.task.value)) for record, _ in curriculum.ranked()[:3]))

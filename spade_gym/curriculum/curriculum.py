@@ -18,6 +18,7 @@ import numpy as np
 from spade_gym.curriculum.gates import Gate
 from spade_gym.curriculum.generators import Generator, Mutator, Watcher
 from spade_gym.curriculum.memory import Memory, Record, Scorer
+from spade_gym.curriculum.replay_draw import Draw
 from spade_gym.curriculum.samplers import Exp3, Sampler, Uniform
 from spade_gym.curriculum.schedules import Desk, Order, Schedule
 from spade_gym.curriculum.task import Arm, Outcome, Task, Ticket
@@ -106,10 +107,7 @@ class Curriculum:
         self._queue: deque[Ticket] = deque()
         self._pending: dict[int, _Pending] = {}
         self._next_ticket = 0
-        self._cumulative: np.ndarray[Any, Any] | None = None
-        self._drawn_slots = np.zeros(0, dtype=np.int64)
-        self._drawn_version = -1
-        self._probability = 0.0
+        self._draw = Draw()
         self._repeats = 0
 
     # ---- the two calls
@@ -210,7 +208,7 @@ class Curriculum:
 
     def _refill(self) -> None:
         exhausted = self._repeats > _REPEATS_PER_RECORD * len(self.memory)
-        desk = Desk(self.memory, self._rng, self._draw, self._mutator is not None, exhausted)
+        desk = Desk(self.memory, self._rng, self._drawn, self._mutator is not None, exhausted)
         if self.generator is None and not len(self.memory):
             return
         for order in self.schedule.plan(desk):
@@ -237,7 +235,7 @@ class Curriculum:
                 self._repeats += order.source == "new"
                 return self._known(task)  # a finite family repeats itself: play the record it has
         self._repeats += order.source == "new"
-        slot = self.memory.slot_of(self._draw()) if len(self.memory) else None
+        slot = self.memory.slot_of(self._drawn()) if len(self.memory) else None
         return None if slot is None else self.memory.record(slot).task
 
     def _known(self, task: Task) -> Task:
@@ -274,38 +272,16 @@ class Curriculum:
         window = getattr(self.schedule, "round", None)
         if window is None:
             window = self.num_asks // self.asks_per_window
-        self._pending[ticket.id] = _Pending(ticket, set(ticket.seeds), int(window), self._probability)
+        self._pending[ticket.id] = _Pending(ticket, set(ticket.seeds), int(window), self._draw.probability)
         if len(self._pending) > self.max_pending:
             del self._pending[next(iter(self._pending))]
         return ticket
 
-    # ---- drawing
-
-    def _draw(self) -> str:
-        """Draw a record by the sampler; its probabilities are renewed when about 2 % of the records changed."""
-        size = len(self.memory)
-        stale = self.memory.version - self._drawn_version
-        if self._cumulative is None or stale >= max(1, size // 50) or self._drawn_version < 0:
-            self._renew()
-        for _ in range(_ATTEMPTS):
-            assert self._cumulative is not None
-            place = min(
-                int(self._cumulative.searchsorted(self._rng.random(), side="right")), len(self._drawn_slots) - 1
-            )
-            before = float(self._cumulative[place - 1]) if place else 0.0
-            self._probability = float(self._cumulative[place]) - before
-            task_id = self.memory.task_id(int(self._drawn_slots[place]))
-            if task_id is not None:
-                return task_id
-            self._renew()
-        raise EmptyCurriculum("no record could be drawn")
-
-    def _renew(self) -> None:
-        self.memory.rescore(self.scorer)
-        probabilities = self.sampler.probabilities(self.memory, now=self.num_asks)
-        self._cumulative = np.cumsum(probabilities / probabilities.sum())
-        self._drawn_slots = self.memory.slots()
-        self._drawn_version = self.memory.version
+    def _drawn(self) -> str:
+        task_id = self._draw.task_id(self.memory, self.scorer, self.sampler, now=self.num_asks, rng=self._rng)
+        if task_id is None:
+            raise EmptyCurriculum("no record could be drawn")
+        return task_id
 
     # ---- looking
 
@@ -347,15 +323,12 @@ class Curriculum:
             "num_asks": self.num_asks,
             "next_ticket": self._next_ticket,
             "repeats": self._repeats,
-            "queue": [_ticket_json(ticket) for ticket in self._queue],
+            "queue": [ticket.to_json() for ticket in self._queue],
             "pending": [
-                {**_ticket_json(p.ticket), "due": sorted(p.due), "window": p.window, "probability": p.probability}
+                {**p.ticket.to_json(), "due": sorted(p.due), "window": p.window, "probability": p.probability}
                 for p in self._pending.values()
             ],
-            "drawn": {
-                "cumulative": None if self._cumulative is None else self._cumulative.tolist(),
-                "slots": self._drawn_slots.tolist(), "version": self._drawn_version, "probability": self._probability,
-            },
+            "drawn": self._draw.state_dict(),
             "receipts": dict(self.receipts),
             "refusals": dict(self.refusals),
         }  # fmt: skip
@@ -374,30 +347,14 @@ class Curriculum:
         self._rng.bit_generator.state = state["rng"]
         self.num_asks, self._next_ticket = state["num_asks"], state["next_ticket"]
         self._repeats = state["repeats"]
-        self._queue = deque(_ticket(data) for data in state["queue"])
+        self._queue = deque(Ticket.from_json(data) for data in state["queue"])
         self._pending = {
-            data["id"]: _Pending(_ticket(data), set(data["due"]), data["window"], data["probability"])
+            data["id"]: _Pending(Ticket.from_json(data), set(data["due"]), data["window"], data["probability"])
             for data in state["pending"]
         }
-        drawn = state["drawn"]
-        self._cumulative = None if drawn["cumulative"] is None else np.array(drawn["cumulative"])
-        self._drawn_slots, self._drawn_version = np.array(drawn["slots"], dtype=np.int64), drawn["version"]
-        self._probability = drawn["probability"]
+        self._draw.load_state_dict(state["drawn"])
         self.receipts, self.refusals = Counter(state["receipts"]), Counter(state["refusals"])
 
     def _parts(self) -> dict[str, Any]:
         parts = {"schedule": self.schedule, "sampler": self.sampler, "generator": self.generator}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
-
-
-def _ticket_json(ticket: Ticket) -> dict[str, Any]:
-    return {
-        "id": ticket.id, "task": ticket.task.to_json(), "seeds": list(ticket.seeds), "arm": ticket.arm,
-        "train": ticket.train, "actor": ticket.actor,
-    }  # fmt: skip
-
-
-def _ticket(data: dict[str, Any]) -> Ticket:
-    return Ticket(
-        data["id"], Task.from_json(data["task"]), tuple(data["seeds"]), data["arm"], data["train"], data["actor"]
-    )

@@ -89,6 +89,19 @@ class Ticket:
     train: bool = True
     actor: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the ticket as JSON values."""
+        return {
+            "id": self.id, "task": self.task.to_json(), "seeds": list(self.seeds), "arm": self.arm,
+            "train": self.train, "actor": self.actor,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Ticket:
+        """Read what ``to_json`` gave; other keys do not matter."""
+        task = Task.from_json(data["task"])
+        return cls(data["id"], task, tuple(data["seeds"]), data["arm"], data["train"], data["actor"])
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

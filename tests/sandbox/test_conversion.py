@@ -175,8 +175,13 @@ def test_an_info_that_fits_is_not_cut() -> None:
     assert notes == []
 
 
-@given(st.recursive(st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.binary(),
-                    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=40), inner), max_leaves=30))
+@given(
+    st.recursive(
+        st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text() | st.binary(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=40), inner),
+        max_leaves=30,
+    )
+)
 def test_values_are_counted_without_being_made(value: Any) -> None:
     def count(part: Any) -> int:
         if isinstance(part, dict):

@@ -70,10 +70,13 @@ def test_an_interrupted_batch_did_not_happen(level: str | None) -> None:
 
 
 def test_an_interrupted_reset_did_not_happen() -> None:
-    slow = stepping("return f'{self.seed} {self.n}', 0.0, False, False, {}", reset="""
+    slow = stepping(
+        "return f'{self.seed} {self.n}', 0.0, False, False, {}",
+        reset="""
     if seed == 9:
         for _ in range(30_000_000): pass
-    return 'ready', {}""")
+    return 'ready', {}""",
+    )
     with session(slow) as played:
         one, other = two(played)
         with pytest.raises(KeyboardInterrupt), interrupt_after(0.1):
