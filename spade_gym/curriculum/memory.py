@@ -19,7 +19,7 @@ from spade_gym.curriculum.task import Arm, Outcome, Task
 
 Eviction = Literal["oldest", "lowest-support", "lowest-score"]
 Scorer = Callable[[Outcomes], Score | Unknown]
-_ARRAYS = ("_scores", "_errors", "_rates", "_support", "_plain", "_born", "_asked", "_serials", "_alive")
+_ARRAYS = ("_scores", "_errors", "_rates", "_support", "_born", "_asked", "_serials", "_alive")
 _RECENT_PLAYS = 16
 
 
@@ -76,9 +76,7 @@ class Memory:
         self._dirty: set[int] = set()
         size = min(capacity, 256)
         self._scores, self._errors, self._rates = (np.full(size, np.nan) for _ in range(3))
-        self._support, self._plain, self._born, self._asked, self._serials = (
-            np.zeros(size, dtype=np.int64) for _ in range(5)
-        )
+        self._support, self._born, self._asked, self._serials = (np.zeros(size, dtype=np.int64) for _ in range(4))
         self.next_serial = 0
         self._alive = np.zeros(size, dtype=np.bool_)
         self._slots: npt.NDArray[np.int64] | None = None
@@ -134,7 +132,7 @@ class Memory:
             self._records[slot] = record
         self._slot_of[task.id] = slot
         self._scores[slot] = self._errors[slot] = self._rates[slot] = np.nan
-        self._support[slot] = self._plain[slot] = 0
+        self._support[slot] = 0
         self._born[slot] = self._asked[slot] = now
         self._serials[slot] = self.next_serial
         self.next_serial += 1
@@ -187,10 +185,6 @@ class Memory:
             outcome.total, outcome.won, arm == "hint", outcome.seed, window, outcome.length, value
         )
         self._support[slot] += 1
-        if arm == "plain":
-            self._plain[slot] += 1
-            rate = 0.0 if self._plain[slot] == 1 else self._rates[slot]
-            self._rates[slot] = rate + (outcome.won - rate) / min(self._plain[slot], _RECENT_PLAYS)
         self._dirty.add(slot)
         self.version += 1
 
@@ -203,9 +197,12 @@ class Memory:
         return self._slots
 
     def rescore(self, scorer: Scorer) -> None:
-        """Bring scores up to date for records that changed since the last call."""
+        """Bring scores and win rates up to date for records that changed since the last call."""
         for slot in sorted(self._dirty):
-            result = scorer(self.record(slot).log.outcomes())
+            outcomes = self.record(slot).log.outcomes()
+            won = outcomes.wins[~outcomes.hinted][-_RECENT_PLAYS:]
+            self._rates[slot] = won.sum() / len(won) if len(won) else np.nan
+            result = scorer(outcomes)
             value, error = (result.value, result.standard_error) if isinstance(result, Score) else (np.nan, None)
             self._scores[slot] = value
             self._errors[slot] = np.nan if error is None else error
@@ -228,10 +225,7 @@ class Memory:
 
     @property
     def win_rates(self) -> npt.NDArray[np.float64]:
-        """Recent share of plays won without the hint, (m,), NaN before the first such play.
-
-        The mean of up to 16 plays, and then a moving average in which a play has weight 1/16.
-        """
+        """Share won of the last 16 plays without the hint, (m,), NaN without any; as of the last ``rescore``."""
         return self._rates[self.slots()]
 
     @property
@@ -260,8 +254,7 @@ class Memory:
                     "task": record.task.to_json(), "log": record.log.state_dict(), "born": record.born,
                     "asked": int(self._asked[slot]), "support": int(self._support[slot]),
                     "score": _or_none(self._scores[slot]), "error": _or_none(self._errors[slot]),
-                    "rate": _or_none(self._rates[slot]), "plain": int(self._plain[slot]),
-                    "serial": int(self._serials[slot]),
+                    "rate": _or_none(self._rates[slot]), "serial": int(self._serials[slot]),
                 }
                 for slot, record in enumerate(self._records)
             ],
@@ -285,7 +278,7 @@ class Memory:
             self._scores[slot] = np.nan if data["score"] is None else data["score"]
             self._errors[slot] = np.nan if data["error"] is None else data["error"]
             self._rates[slot] = np.nan if data["rate"] is None else data["rate"]
-            self._plain[slot], self._serials[slot] = data["plain"], data["serial"]
+            self._serials[slot] = data["serial"]
         self._free = list(state["free"])
         self._dirty = set(state["dirty"])
         self.version, self.next_serial = state["version"], state["next_serial"]

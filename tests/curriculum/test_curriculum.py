@@ -268,6 +268,7 @@ def test_stale_tasks_come_back_the_sooner_the_more_is_lost() -> None:
         for won in plays:
             memory.played(slot, Outcome(0, 0, float(won), bool(won)), "plain", window=0)
     memory.played(1, Outcome(0, 0, 1.0, True), "hint", window=0)
+    memory.rescore(mean_return)
     assert memory.win_rates == pytest.approx([1.0, 0.25, np.nan], nan_ok=True)
     sampler = Prioritised(staleness=1.0, stale_unsolved=True)
     mass = np.array([0.05, 0.75, 1.0])
@@ -279,6 +280,7 @@ def test_recent_win_rates_forget() -> None:
     memory.add(Task("reset", {"level": 0}), now=0)
     for won in [False] * 16 + [True]:
         memory.played(0, Outcome(0, 0, float(won), won), "plain", window=0)
+    memory.rescore(mean_return)
     assert memory.win_rates.tolist() == [1 / 16]
 
 
