@@ -9,6 +9,7 @@ Each check raises ``AssertionError`` with what was expected and what was found::
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def check_scorer(scorer: Scorer) -> None:
             )
             assert 0 < result.n <= len(outcomes), f"n must be from 1 to {len(outcomes)} plays, got {result.n!r}"
         assert scorer(outcomes) == result, "a scorer must be pure: the same plays gave two results"
-        for name in ("returns", "wins", "hinted", "seeds", "windows", "lengths", "values"):
+        for name in (item.name for item in dataclasses.fields(Outcomes)):
             same = np.array_equal(
                 getattr(outcomes, name), getattr(before, name), equal_nan=name in ("returns", "values")
             )

@@ -27,6 +27,7 @@ class Outcomes:
         windows: (n,) index of the window (rollout, regeneration) in which it was played; never decreasing.
         lengths: (n,) steps.
         values: (n,) what the trainer computed of each play (``value_scorers.py``), NaN where it gave nothing.
+        policy_versions: (n,) version of the player, as the trainer counts them; 0 where it does not.
     """
 
     returns: _Floats
@@ -36,12 +37,12 @@ class Outcomes:
     windows: _Ints
     lengths: _Ints
     values: _Floats
+    policy_versions: _Ints
 
     def __post_init__(self) -> None:
         """Refuse columns of different lengths."""
-        n = len(self.returns)
-        others = (self.wins, self.hinted, self.seeds, self.windows, self.lengths, self.values)
-        if any(len(column) != n for column in others):
+        same = len(self.returns) == len(self.wins) == len(self.hinted) == len(self.seeds) == len(self.windows)
+        if not (same and len(self.windows) == len(self.lengths) == len(self.values) == len(self.policy_versions)):
             sizes = {item.name: len(getattr(self, item.name)) for item in fields(self)}
             raise ValueError(f"columns of outcomes must have one length, got {sizes}")
 
@@ -59,8 +60,9 @@ class Outcomes:
         windows: Iterable[int] | None = None,
         lengths: Iterable[int] | None = None,
         values: Iterable[float] | None = None,
+        policy_versions: Iterable[int] | None = None,
     ) -> Outcomes:
-        """Make outcomes from lists; by default a play is won at a return of 0.999, unhinted, and of window 0."""
+        """Make outcomes from lists; by default a play is won at a return of 0.999, unhinted, of window and version 0."""
         totals = np.asarray(list(returns), dtype=np.float64)
         n = len(totals)
         return cls(
@@ -71,6 +73,7 @@ class Outcomes:
             np.asarray([0] * n if windows is None else list(windows), dtype=np.int64),
             np.asarray([1] * n if lengths is None else list(lengths), dtype=np.int64),
             np.asarray([np.nan] * n if values is None else list(values), dtype=np.float64),
+            np.asarray([0] * n if policy_versions is None else list(policy_versions), dtype=np.int64),
         )
 
     def select(self, mask: _Bools) -> Outcomes:

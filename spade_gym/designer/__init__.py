@@ -1,0 +1,1 @@
+"""The Environment Designer: requests, prompts, replies, hints and screens."""

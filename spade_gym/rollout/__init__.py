@@ -1,0 +1,1 @@
+"""Players and environments together: from orders to plays."""
