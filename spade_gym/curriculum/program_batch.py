@@ -15,12 +15,13 @@ from gymnasium.vector.utils import batch_space
 from spade_gym.curriculum.play import CurriculumPlays, Judge, ListedPlays, Play, status_of
 from spade_gym.curriculum.task import Outcome
 from spade_gym.curriculum.task_environments import HINT_CHARS, find_program
-from spade_gym.envs.program_vector_env import ProgramVectorEnv, _Lane
+from spade_gym.envs.lanes import Lane
+from spade_gym.envs.program_vector_env import ProgramVectorEnv
 from spade_gym.envs.spaces import Unicode
 from spade_gym.pool import Pool
 from spade_gym.programs.program import Manifest, Program
 from spade_gym.sandbox.base import Isolation, Limits
-from spade_gym.sandbox.session import Batch, Session
+from spade_gym.sandbox.session import Batch
 
 _ATTEMPTS = 20
 _NOBODY = Program("", Manifest(name="Unassigned", setting="multi_turn", class_name="Unassigned"))
@@ -55,8 +56,8 @@ class ProgramBatch(ProgramVectorEnv):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(
-            num_envs, program=_NOBODY, autoreset_mode=autoreset_mode, max_turns=max_turns, isolation=isolation,
-            limits=limits, render_mode=render_mode,
+            num_envs, program=_NOBODY, num_workers=1, autoreset_mode=autoreset_mode, max_turns=max_turns,
+            isolation=isolation, limits=limits, render_mode=render_mode,
         )  # fmt: skip
         self.single_observation_space = Unicode(self.limits.text_chars + HINT_CHARS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -68,7 +69,7 @@ class ProgramBatch(ProgramVectorEnv):
         self._rng = np.random.default_rng()
         self._at: list[Play | None] = [None] * num_envs
         self._labels: dict[int, dict[str, Any]] = {}
-        self._workers: OrderedDict[tuple[str, str], _Lane] = OrderedDict()
+        self._workers: OrderedDict[tuple[str, str], Lane] = OrderedDict()
         self._hints = np.zeros(num_envs, dtype=np.bool_)
 
     def reset(
@@ -84,7 +85,7 @@ class ProgramBatch(ProgramVectorEnv):
 
     # ---- plays at places
 
-    def _open(self) -> list[_Lane]:
+    def _open(self) -> list[Lane]:
         return self._lanes
 
     def _reset(self, indices: Sequence[int], seeds: Sequence[int | None]) -> Batch:
@@ -133,8 +134,7 @@ class ProgramBatch(ProgramVectorEnv):
         lane = self._workers.get(key)
         if lane is None:
             program = find_program(task, self._pool)
-            session = Session(program, isolation=self._isolation, limits=self.limits, max_turns=self._max_turns)
-            lane = self._workers[key] = _Lane(session, [])
+            lane = self._workers[key] = Lane(self._session(program), {})
         self._workers.move_to_end(key)
         program = lane.session.program
         self.programs = (*self.programs[:index], program, *self.programs[index + 1 :])
@@ -146,9 +146,9 @@ class ProgramBatch(ProgramVectorEnv):
             slot = other.slot_of.pop(index, None)
             if slot is not None:
                 other.session.close_slot(slot)
-                _settle_lane(other)
+                other.settle()
         lane.slot_of[index] = lane.session.open()
-        _settle_lane(lane)
+        lane.settle()
 
     def _trim(self) -> None:
         idle = [key for key, lane in self._workers.items() if not lane.indices]
@@ -166,7 +166,7 @@ class ProgramBatch(ProgramVectorEnv):
     def _settle(
         self,
         rewards: npt.NDArray[np.float64],
-        flags: npt.NDArray[np.int64],
+        flags: npt.NDArray[np.int64] | None,
         skipped: list[int],
         faults: dict[int, str],
     ) -> tuple[_Flags, _Flags, dict[str, Any]]:
@@ -229,9 +229,3 @@ class ProgramBatch(ProgramVectorEnv):
                 lane.session.close()
             self._workers.clear()
             self._lanes = []
-
-
-def _settle_lane(lane: _Lane) -> None:
-    """Bring the orders of places and slots into line."""
-    lane.indices = sorted(lane.slot_of)
-    lane.slots = [lane.slot_of[index] for index in lane.indices]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from spade_gym.envs import episode
+from spade_gym.envs.lanes import Lane, Pace
 from spade_gym.envs.program_env import check_actions
 from spade_gym.envs.render import frame
 from spade_gym.envs.spaces import Unicode
@@ -29,22 +31,7 @@ from spade_gym.types import WIN_THRESHOLD
 
 Key = Program | Path | str
 _Flags = npt.NDArray[np.bool_]
-
-
-class _Lane:
-    """The instances that one worker plays.
-
-    Attributes:
-        session: The worker's session.
-        indices: Their places in the vector.
-        slots: Their slots in the session, in the same order.
-    """
-
-    def __init__(self, session: Session, indices: list[int]) -> None:
-        self.session = session
-        self.indices = indices
-        self.slots = [session.open() for _ in indices]
-        self.slot_of = dict(zip(indices, self.slots, strict=True))
+_monotonic = time.monotonic
 
 
 class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any]]):
@@ -59,7 +46,8 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         num_envs: Number of instances.
         program: A program or key (see :func:`spade_gym.locate.locate`), or a sequence of them, used in turn.
         autoreset_mode: ``NextStep`` (default), ``SameStep`` or ``Disabled``, or Gymnasium's ``AutoresetMode``.
-        num_workers: Workers per program; more than one uses more processor cores.
+        num_workers: Workers per program. ``None``: one, and more, up to the number of processor cores, once its steps
+            turn out slow (a batch takes over 2 ms); instances move with their past and go on as before.
         max_turns, hint, isolation, limits, render_mode: As for ``ProgramEnv`` (``render_mode``: ``ansi`` or absent).
 
     Raises:
@@ -78,7 +66,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         *,
         program: Key | Sequence[Key],
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        num_workers: int = 1,
+        num_workers: int | None = None,
         max_turns: int | None = None,
         hint: bool = False,
         isolation: Isolation | int | str | None = None,
@@ -88,7 +76,8 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode of a vector environment must be 'ansi' or absent, got {render_mode!r}")
         num_envs = episode.as_count("num_envs", num_envs)
-        num_workers = episode.as_count("num_workers", num_workers)
+        self._pace = Pace() if num_workers is None else None
+        num_workers = 1 if num_workers is None else episode.as_count("num_workers", num_workers)
         max_turns = None if max_turns is None else episode.as_count("max_turns", max_turns)
         if not isinstance(program, Program | Path | str | Sequence):
             raise TypeError(f"program must be a Program, a key, or a sequence of them, got {program!r}")
@@ -116,7 +105,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._turn_limit = min(max_turns or self.limits.turns, self.limits.turns)
         self._last_only = np.array([item.manifest.reward == "last" for item in self.programs])
         self._any_last_only = bool(self._last_only.any())
-        self._lanes: list[_Lane] = []
+        self._lanes: list[Lane] = []
         self._pasts: dict[int, Snapshot] = {}
         self._rngs: list[np.random.Generator | None] = [None] * num_envs
         self._observations: list[str] = [""] * num_envs
@@ -124,7 +113,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._no_faults = np.full(num_envs, "", dtype=object)
         self._none, self._all = np.zeros(num_envs, dtype=np.bool_), np.ones(num_envs, dtype=np.bool_)
         self._longest = 0
-        self._begun = False
+        self._begun = self._some_ended = False
         self._clear(range(num_envs))
 
     def _clear(self, indices: Iterable[int]) -> None:
@@ -140,8 +129,9 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             self._ended[index] = False
             self._actions[index] = None
             self._reset_faults.pop(index, None)
+        self._some_ended = bool(self._ended.any())
 
-    def _open(self) -> list[_Lane]:
+    def _open(self) -> list[Lane]:
         if not self._lanes:
             places: dict[tuple[str, int], list[int]] = {}
             counts: Counter[str] = Counter()
@@ -150,18 +140,16 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
                 counts[program.digest] += 1
                 places.setdefault((program.digest, worker), []).append(index)
             for indices in places.values():
-                session = Session(
-                    self.programs[indices[0]],
-                    isolation=self._isolation,
-                    limits=self.limits,
-                    max_turns=self._max_turns,
-                )
-                self._lanes.append(_Lane(session, indices))
+                session = self._session(self.programs[indices[0]])
+                self._lanes.append(Lane.opened(session, indices))
                 for index, slot in self._lanes[-1].slot_of.items():
                     if index in self._pasts:
                         session.restore(slot, self._pasts[index])
             self._pasts = {}
         return self._lanes
+
+    def _session(self, program: Program) -> Session:
+        return Session(program, isolation=self._isolation, limits=self.limits, max_turns=self._max_turns)
 
     def __getstate__(self) -> dict[str, Any]:
         pasts = {
@@ -277,7 +265,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             raise ValueError(f"step needs {self.num_envs} actions, one an environment, got {found}")
         actions = self._checked(actions)
         resetting: list[int] = []
-        if self._ended.any():
+        if self._some_ended:
             if self.autoreset_mode is AutoresetMode.DISABLED:
                 raise ResetNeeded(
                     f"environments {np.flatnonzero(self._ended).tolist()} are over: reset them with "
@@ -287,7 +275,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         rewards, flags, faults, given = self._play(actions, resetting)
         terminated, truncated, infos = self._settle(rewards, flags, resetting, faults)
         restarting: list[int] = []
-        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._some_ended:
             restarting = [int(index) for index in np.flatnonzero(self._ended)]
             infos = self._with_finals(infos, restarting, given)
         for index, info in given.items():
@@ -314,23 +302,25 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
 
     def _play(
         self, actions: Sequence[str], skipped: list[int]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], dict[int, str], dict[int, dict[str, Any]]]:
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64] | None, dict[int, str], dict[int, dict[str, Any]]]:
         """Step every environment that is not to be reset instead.
 
         Returns:
-            Rewards, flags; faults, and infos that the programs gave, by place.
+            Rewards; flags, ``None`` where all are 0; faults, and infos that the programs gave, by place.
         """
         faults = dict(self._reset_faults)
         if not skipped and not faults:
             places: Sequence[int] = range(self.num_envs)
             batch = self._exchange("step", None, actions)
-            self._observations, rewards, flags = batch.observations, np.array(batch.rewards), np.array(batch.flags)
+            self._observations, rewards = batch.observations, np.array(batch.rewards)
+            flags = np.array(batch.flags) if any(batch.flags) else None
             self._actions = list(actions)
         else:
             idle = {*skipped, *faults}
             places = [index for index in range(self.num_envs) if index not in idle]
             batch = self._exchange("step", places, actions)
-            rewards, flags = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=np.int64)
+            rewards = np.zeros(self.num_envs)
+            flags = np.zeros(self.num_envs, dtype=np.int64)
             rewards[places], flags[places] = batch.rewards, batch.flags
             flags[list(faults)] = TRUNCATED
             for position, index in enumerate(places):
@@ -347,14 +337,16 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
     def _settle(
         self,
         rewards: npt.NDArray[np.float64],
-        flags: npt.NDArray[np.int64],
+        flags: npt.NDArray[np.int64] | None,
         skipped: list[int],
         faults: dict[int, str],
     ) -> tuple[_Flags, _Flags, dict[str, Any]]:
         """Apply the turn limit and (in place) the reward rule; find the winners."""
         self._longest += 1
-        if not (skipped or faults or self._longest >= self._turn_limit or self._any_last_only or flags.any()):
+        if flags is None and not (faults or self._longest >= self._turn_limit or self._any_last_only):
             return self._settle_quiet(rewards)
+        if flags is None:
+            flags = np.zeros(self.num_envs, dtype=np.int64)
         terminated, truncated = (flags & TERMINATED).astype(np.bool_), (flags & TRUNCATED).astype(np.bool_)
         if self._any_last_only:
             rewards[self._last_only & ~terminated] = 0.0
@@ -369,6 +361,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
             truncated[skipped] = stepped[skipped] = False
             fault_texts[skipped] = None
         self._ended = terminated | truncated
+        self._some_ended = bool(self._ended.any())
         self._longest = int(self._turns.max())
         infos: dict[str, Any] = {
             "is_success": terminated & (self._totals >= WIN_THRESHOLD), "_is_success": stepped,
@@ -381,7 +374,7 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
         self._turns += 1
         self._totals += rewards
         no, yes = self._none, self._all
-        self._ended = no.copy()
+        self._ended, self._some_ended = no.copy(), False
         infos: dict[str, Any] = {
             "is_success": no.copy(), "_is_success": yes.copy(), "fault": self._no_faults.copy(), "_fault": yes.copy(),
         }  # fmt: skip
@@ -390,17 +383,31 @@ class ProgramVectorEnv(VectorEnv[tuple[str, ...], Sequence[str], npt.NDArray[Any
     def _exchange(self, operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
         """Send every worker its share, then collect: workers run side by side. Results in the order of ``places``."""
         lanes = self._open()
+        started = _monotonic()
         try:
-            return self._collect(lanes, operation, places, values)
+            batch = self._collect(lanes, operation, places, values)
+            if operation == "step" and self._pace and self._pace.wants_more(_monotonic() - started, lanes):
+                self._add_lane()
+            return batch
         except BaseException:  # Ctrl-C in the middle: some places have moved on and some have not
             for lane in lanes:
                 lane.session.close()
             self._begun = False
             raise
 
-    def _collect(
-        self, lanes: list[_Lane], operation: str, places: Sequence[int] | None, values: Sequence[Any]
-    ) -> Batch:
+    def _add_lane(self) -> None:
+        """Give half of the longest lane to a further worker."""
+        longest = max(self._lanes, key=lambda lane: len(lane.indices))
+        halves = longest.split(self._session(longest.session.program))
+        if halves is None:
+            self._pace = None  # a program that cannot be replayed stays where it is
+            return
+        moved = [longest.slot_of[index] for index in halves[1].indices]
+        self._lanes = [lane for lane in self._lanes if lane is not longest] + list(halves)
+        for slot in moved:
+            longest.session.close_slot(slot)
+
+    def _collect(self, lanes: list[Lane], operation: str, places: Sequence[int] | None, values: Sequence[Any]) -> Batch:
         if len(lanes) == 1 and places is None:
             lanes[0].session.begin(operation, list(zip(lanes[0].slots, values, strict=True)))
             return lanes[0].session.finish()

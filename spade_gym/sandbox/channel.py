@@ -65,6 +65,7 @@ class WorkerChannel:
         self._buffer: bytes | bytearray = b""
         self._sequence = 0
         self._seconds = 0.0
+        self._took = 0.0
         self._max_bytes = max_frame_bytes(text_chars)
         self._is_answering = False
 
@@ -110,7 +111,8 @@ class WorkerChannel:
             ProgramTimeout: It did not come in time, however many bytes of it did.
             ProgramCrash: The worker died or sent something that is no answer to the request.
         """
-        deadline = _monotonic() + self._seconds
+        begun = _monotonic()
+        deadline = begun + self._seconds
         buffer = self._buffer
         while True:
             length = body_length(buffer)
@@ -125,11 +127,12 @@ class WorkerChannel:
             else:
                 buffer = self._read()
         self._buffer = bytes(buffer[4 + length :])
+        self._took = _monotonic() - begun
         return self._decode(buffer[4 : 4 + length])
 
     def _read(self) -> bytes:
         """Wait for bytes, at most the whole time; ``recv`` keeps its deadline even when signals interrupt it."""
-        self._spin.wait()
+        self._spin.wait(self._took)
         try:
             data = self._recv(_READ_BYTES)
         except TimeoutError:

@@ -80,6 +80,7 @@ class Harness:
         self._audit = AuditLog()
         self._memory = Memory()
         self._reaches_out: bool | None = None
+        self._enters_at_once = False
 
     def new_adapters(self) -> list[str]:
         """Names of adapters that came into use since the last call."""
@@ -123,6 +124,7 @@ class Harness:
             self._stage.use_numpy_globals()
         if "sympy.core.random" in sys.modules and "sympy" in source:
             self._stage.use_sympy_globals()
+        self._enters_at_once = self._stage.is_only_pointed_at
         instance = self._make(0)
         environment = instance.environment
         return {
@@ -189,7 +191,9 @@ class Harness:
         instance = self._instances.get(slot)
         if instance is None:
             return self._failed(slot, RuntimeError("step before a successful reset"))
-        if self._stage.universe is not instance.universe:
+        if self._enters_at_once:
+            self._stage.universe = instance.universe
+        else:
             self._stage.enter(instance.universe)
         try:
             result = instance.step(action)

@@ -38,7 +38,8 @@ class _Pending(NamedTuple):
     Attributes:
         operation: ``reset`` or ``step``.
         items: One (slot, seed or action) pair a row.
-        before: What an interrupted request goes back to: the instances' numbers of actions, or what they were.
+        before: What an interrupted request goes back to: the instances as they were, or (of a step whose results are
+            being collected) their numbers of actions.
         earlier: Instances that were faulty before.
         generation: Of the worker that has the request.
         outcome: What is known of the result already.
@@ -163,11 +164,7 @@ class Plays:
             raise SandboxError("begin was called twice without finish")
         slots = self.slots
         try:
-            before: list[Any] = (
-                [len(slots[slot].actions) for slot, _ in items]
-                if operation == "step"
-                else [slots[slot] for slot, _ in items]
-            )
+            before = [slots[slot] for slot, _ in items]
         except (KeyError, TypeError):
             self.check_slots(items)
             raise
@@ -203,10 +200,13 @@ class Plays:
         pending, self._pending = self._pending, None
         if pending is None:
             raise SandboxError("finish was called without begin")
-        if isinstance(pending.outcome, Batch) or not pending.items:
-            return pending.outcome if isinstance(pending.outcome, Batch) else Batch.empty()
+        outcome = pending.outcome
+        if isinstance(outcome, Batch) or not pending.items:
+            return outcome if isinstance(outcome, Batch) else Batch.empty()
         try:
-            done = self._results(pending, pending.outcome)
+            if pending.operation == "step":  # here, and not in begin: the worker is busy now anyway
+                pending = pending._replace(before=[len(state.actions) for state in pending.before])
+            done = self._results(pending, outcome)
             return self._retry_worn(pending.operation, pending.items, done, pending.earlier) if done.faults else done
         except BaseException:
             self._go_back(pending)
@@ -258,13 +258,12 @@ class Plays:
         self, operation: str, items: Sequence[tuple[int, Any]], rows: Rows, infos: dict[int, dict[str, Any]]
     ) -> Batch:
         """Check rows against the limits, and write them into the instances' pasts."""
-        bound, stepping = self._limits.abs_reward, operation == "step"
+        stepping = operation == "step"
         faults: dict[int, ProgramFault] = {}
-        if rows.flags and (
-            max(rows.flags) > TERMINATED | TRUNCATED
-            or min(rows.flags) < 0
+        if (
+            (any(rows.flags) and (max(rows.flags) > TERMINATED | TRUNCATED or min(rows.flags) < 0))
             or max(map(len, rows.observations)) > self._limits.text_chars
-            or not (-bound <= min(rows.rewards) and max(rows.rewards) <= bound and math.isfinite(sum(rows.rewards)))
+            or (any(rows.rewards) and not self._are_rewards(rows.rewards))
             or (stepping and self._faulty)
         ):
             faults = self._faults_of(stepping, items, rows)
@@ -272,7 +271,7 @@ class Plays:
                 infos.pop(position, None)
         slots = self.slots
         if stepping and not faults:
-            for slot, action in items[: len(rows.flags)]:
+            for slot, action in items if len(items) == len(rows.flags) else items[: len(rows.flags)]:
                 slots[slot].actions.append(action)
         else:
             for position, (slot, value) in enumerate(items[: len(rows.flags)]):
@@ -286,6 +285,10 @@ class Plays:
                     self._stale.discard(slot)
                     self._faulty.discard(slot)
         return Batch(rows.observations, rows.rewards, rows.flags, infos, faults)
+
+    def _are_rewards(self, numbers: list[float]) -> bool:
+        bound = self._limits.abs_reward
+        return -bound <= min(numbers) and max(numbers) <= bound and math.isfinite(sum(numbers))
 
     def _blame(self, slot: int, fault: ProgramFault) -> None:
         """Mark an instance as unusable until it is reset."""

@@ -24,7 +24,7 @@ from spade_gym.sandbox.wire import (
 
 #: Results of a batch leave the worker at least this often, so that the session sees progress and can tell
 #: which step hangs.
-FLUSH_SECONDS = 0.005
+FLUSH_SECONDS = 0.01
 _READ_BYTES = 1 << 16  # below malloc's threshold for mapping fresh pages
 
 _monotonic, _read, _write = time.monotonic, os.read, os.write
@@ -70,10 +70,13 @@ def play_rows(
     flags: list[int] = []
     infos: dict[int, msgspec.Raw] = {}
     num_chars = 0
-    flushed = clock()
-    num_left = len(request.arguments)
+    flush_at = clock() + FLUSH_SECONDS
     for slot, value in request.arguments:
-        num_left -= 1
+        # A frame is sent before the next row is begun: the last row goes with the last frame, which is never empty.
+        if flags and (clock() > flush_at or len(flags) >= MAX_ROWS or num_chars > FRAME_CHARS):
+            send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
+            observations, rewards, flags, infos, num_chars = [], [], [], {}, 0
+            flush_at = clock() + FLUSH_SECONDS
         observation, reward, flag, info = play(slot, value)
         if info:
             infos[len(flags)] = info
@@ -82,11 +85,6 @@ def play_rows(
         observations.append(observation)
         rewards.append(reward)
         flags.append(flag)
-        # The last row goes with the last frame, which is never empty.
-        if num_left and (clock() - flushed > FLUSH_SECONDS or len(flags) >= MAX_ROWS or num_chars > FRAME_CHARS):
-            send(Rows(request.sequence, False, observations, rewards, flags, infos, harness.new_adapters()))
-            observations, rewards, flags, infos, num_chars = [], [], [], {}, 0
-            flushed = clock()
     send(Rows(request.sequence, True, observations, rewards, flags, infos, harness.new_adapters()))
 
 

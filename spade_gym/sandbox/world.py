@@ -132,6 +132,11 @@ class Stage:
         if self.switches_random:
             self._random.update(universe.functions)
 
+    @property
+    def is_only_pointed_at(self) -> bool:
+        """Whether entering a universe sets :attr:`universe` and nothing else."""
+        return not self.switches_random and self._numpy is None and self._sympy is None
+
     def state(self) -> tuple[Any, ...]:
         """What a save point must hold of the active universe."""
         return (

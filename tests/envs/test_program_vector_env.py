@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import signal
 
@@ -13,8 +14,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import spade_gym
+from spade_gym.envs import lanes
 from spade_gym.errors import ProgramError
-from spade_gym.programs.program import Program
+from spade_gym.programs.program import Manifest, Program
 from spade_gym.sandbox.base import Limits
 
 FAST = Limits(step_seconds=0.3)
@@ -104,6 +106,43 @@ def test_several_workers_play_the_same_trajectories() -> None:
         assert all(equal(a, b) for a, b in zip(left[1:4], right[1:4], strict=True))
     one.close()
     two.close()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_slow_program_gets_a_second_worker_and_plays_on_as_before(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    calm = spade_gym.ProgramVectorEnv(9, program=make_program(), num_workers=1, autoreset_mode=mode)
+    spread = spade_gym.ProgramVectorEnv(9, program=make_program(), autoreset_mode=mode)
+    assert calm.reset(seed=3)[0] == spread.reset(seed=3)[0]
+    for turn in range(20):
+        left, right = calm.step(actions_at(turn, 9)), spread.step(actions_at(turn, 9))
+        assert left[0] == right[0]
+        assert all(equal(a, b) for a, b in zip(left[1:4], right[1:4], strict=True))
+    assert [len(vector._lanes) for vector in (calm, spread)] == [1, 2]
+    assert sorted(index for lane in spread._lanes for index in lane.indices) == list(range(9))
+    calm.close()
+    spread.close()
+
+
+def test_a_program_that_cannot_be_replayed_keeps_its_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    source = (
+        "import decimal\n\nclass OnceEnv:\n    def reset(self, seed=None):\n        return 'a', {}\n"
+        "    def step(self, action):\n        if action == 'mark':\n            decimal.marked = True\n"
+        "        if action == 'need' and not hasattr(decimal, 'marked'):\n            raise ValueError('unmarked')\n"
+        "        return 'b', 0.0, False, False, {}\n"
+    )
+    program = Program(source, Manifest(name="Once", setting="multi_turn", class_name="OnceEnv"))
+    vector = spade_gym.ProgramVectorEnv(8, program=program)
+    vector.reset(seed=0)
+    vector.step(["mark"] + ["wait"] * 7)
+    for _ in range(6):
+        infos = vector.step(["need"] * 8)[-1]
+        assert infos["fault"].tolist() == [""] * 8
+    assert len(vector._lanes) == 1
+    vector.close()
 
 
 @pytest.mark.parametrize(("action", "reason"), [("raise", "error"), ("hang", "timeout"), ("exit", "crash")])
