@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 from spade_gym.errors import SpadeError
 
 #: The kinds of parts that can be added; the entry-point group is ``spade_gym.<kind>``.
-GROUPS = ("trainers", "designers", "generators", "scorers", "samplers", "sandboxes", "models", "registries")
+GROUPS = (
+    "learners", "trainers", "designers", "generators", "scorers", "samplers", "sandboxes", "models", "registries",
+    "recipes",
+)  # fmt: skip
 
 _PREFIX = "spade_gym."
 

@@ -23,6 +23,8 @@ from spade_gym.curriculum.samplers import Sampler
 from spade_gym.curriculum.schedules import Desk, Schedule
 from spade_gym.curriculum.score import Score, Unknown
 from spade_gym.curriculum.task import Outcome, Task
+from spade_gym.testing_designers import check_designer as check_designer
+from spade_gym.testing_trainers import check_trainer as check_trainer
 
 _HISTORIES = (
     Outcomes.of([]),

@@ -3,8 +3,8 @@
 Budgets count every play, also those that are only for scoring (``toy_env.py``, ``maze_training.py``). What is reported
 of the seeds is the median with a 95 % bootstrap interval. The presets run as they are; nothing is set per benchmark.
 
-Left out are ``spade``, ``spade-lp`` and ``spade-solve-rate``: they play a pool of tasks all alike, and their score
-teaches the designer, who is not part of these benchmarks; as samplers they are ``uniform``.
+``spade``, ``spade-lp`` and ``spade-solve-rate`` play a pool of tasks all alike, and their score teaches a designer.
+None is here to learn from it: new tasks come at random, so these three are measured as samplers only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from spade_gym.bench.maze_training import Skill, train
 from spade_gym.bench.toy_training import Mastery, teach
 from spade_gym.curriculum import preset
 
-TOY_PRESETS = ("uniform", "plr", "robust-plr", "accel", "sfl", "alp", "exp3", "rlve-window")
-MAZE_PRESETS = ("uniform", "plr", "robust-plr", "accel", "sfl")
-#: Those with plays that are only for scoring; they are also run with a student that learns from every play.
+TOY_PRESETS = (
+    "uniform", "plr", "robust-plr", "accel", "sfl", "alp", "exp3", "rlve-window",
+    "spade", "spade-lp", "spade-solve-rate",
+)  # fmt: skip
+#: Without those that need an order of tasks or a designer; ``exp3`` is the same as ``alp`` here, but for the draw.
+MAZE_PRESETS = ("uniform", "plr", "robust-plr", "accel", "sfl", "alp")
+#: Those whose plays for scoring could teach too: they are also run with a student that learns from every play.
 SCORING = ("robust-plr", "accel", "sfl")
 FEEDBACKS: tuple[toy_env.Feedback, ...] = ("noiseless", "bernoulli")
 #: What this project demands under Bernoulli feedback: of the best preset, and how far the default may be below it.

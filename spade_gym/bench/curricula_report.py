@@ -36,6 +36,9 @@ def report_cost(cost: dict[str, Any]) -> Iterator[str]:
     yield f"  {'records':>8}{'ask':>8}{'tell':>8}{'both':>8}"
     for row in cost["rows"]:
         yield f"  {row['records']:8}{row['ask_us']:8.1f}{row['tell_us']:8.1f}{row['pair_us']:8.1f}"
+    served = cost["served"]
+    yield f"  server's processor time for both, {served['actors']} actors: {served['served_us']:.1f}"
+    yield f"  CurriculumEnv, per step: {cost['wrapper_us']:.2f}"
     yield from _goals(cost["goals"], "")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     throughput.add_argument("--isolation", metavar="LEVEL", help="L3, L2 or L1; default: the strongest that works here")
     throughput.add_argument("--repetitions", type=int, default=9, metavar="N", help="medians are over N (default 9)")
     throughput.add_argument("--programs", type=int, default=1000, metavar="N", help="programs opened in turn")
+    rollout = benchmarks.add_parser("rollout", help="what a rollout costs beside the model, and whether memory is flat")
+    rollout.add_argument("--json", action="store_true", help="print one JSON object")
+    rollout.add_argument("--quick", action="store_true", help="few plays, no engine, seconds: that it runs")
     estimators = benchmarks.add_parser("estimators", help="how well few plays tell what a hint is worth, simulated")
     estimators.add_argument("--json", action="store_true", help="print one JSON object")
     estimators.add_argument("--pools", type=int, default=400, metavar="N", help="simulated pools of 24 (default 400)")
@@ -28,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the chosen benchmark; the exit status says only whether it ran, not whether the bounds held."""
-    runners = {"estimators": _run_estimators, "throughput": _run_throughput, "curricula": _run_curricula}
+    runners = {
+        "estimators": _run_estimators, "throughput": _run_throughput, "curricula": _run_curricula,
+        "rollout": _run_rollout,
+    }  # fmt: skip
     return runners[args.benchmark](args)
 
 
@@ -54,11 +61,12 @@ def _run_curricula(args: argparse.Namespace) -> int:
 def _run_estimators(args: argparse.Namespace) -> int:
     from spade_gym.bench.estimator_report import report
     from spade_gym.bench.estimators import simulate
+    from spade_gym.bench.machine import machine_and_date
     from spade_gym.errors import SpadeError
 
     if args.pools < 2 or args.seed < 0:
         raise SpadeError(f"--pools must be at least 2 and --seed at least 0, got {args.pools} and {args.seed}")
-    result = simulate(num_pools=args.pools, seed=args.seed)
+    result = {**machine_and_date(), **simulate(num_pools=args.pools, seed=args.seed)}
     if args.json:
         print(json.dumps(result, indent=2))
     else:
@@ -70,13 +78,23 @@ def _run_throughput(args: argparse.Namespace) -> int:
     from spade_gym.bench.throughput import GOALS, measure
 
     result = measure(repetitions=args.repetitions, num_programs=args.programs, isolation=args.isolation)
-    if args.json:
+    return _print(result, GOALS, as_json=args.json)
+
+
+def _run_rollout(args: argparse.Namespace) -> int:
+    from spade_gym.bench.rollout import GOALS, Size, measure
+
+    return _print(measure(Size.quick() if args.quick else Size()), GOALS, as_json=args.json)
+
+
+def _print(result: dict[str, Any], bounds: tuple[tuple[str, float, bool], ...], *, as_json: bool) -> int:
+    if as_json:
         print(json.dumps(result, indent=2))
         return 0
-    goals = {name: (bound, upper) for name, bound, upper in GOALS}
+    goals = {name: (bound, upper) for name, bound, upper in bounds}
     for name, value in result.items():
         note = ""
-        if name in goals:
+        if name in goals and value is not None:
             bound, upper = goals[name]
             met = value <= bound if upper else value >= bound
             note = f"   {'at most' if upper else 'at least'} {bound:g}: {'met' if met else 'MISSED'}"

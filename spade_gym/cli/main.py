@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pool": ("spade_gym.cli.pool", "keep programs: add, list, show, import, export, verify"),
     "doctor": ("spade_gym.cli.doctor", "show which isolation works on this machine, found by attacking it"),
     "train": ("spade_gym.cli.train", "train an agent on a program"),
+    "selfplay": ("spade_gym.cli.selfplay", "design, play, score, remember: the self-play cycle"),
+    "run": ("spade_gym.cli.run", "look inside a self-play run: show, plays, program, diff"),
     "curriculum": ("spade_gym.cli.curriculum", "look at what a curriculum did: presets, plot"),
     "bench": ("spade_gym.cli.bench", "measure speed on this machine"),
     "demo": ("spade_gym.cli.demo", "the main job on a recorded reply: check it, isolate it, play it"),

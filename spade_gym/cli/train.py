@@ -22,7 +22,7 @@ _OPTIONS = ("algo", "num_envs", "eval_episodes", "history", "keep_first", "num_f
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``spade-gym train``."""
     parser.epilog = "example: spade-gym train sb3 --env spade/BeaconWalk-v0 --steps 60000"
-    parser.add_argument("trainer", help="sb3, or another installed trainer (entry points spade_gym.trainers)")
+    parser.add_argument("trainer", help="sb3, or another installed trainer (entry points spade_gym.learners)")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--env", metavar="ID", help="a Gymnasium id, for example spade/BeaconWalk-v0")
     which.add_argument("--program", metavar="KEY", help="a program: bundled name, digest, file or folder")
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train, print the result, and return 0."""
-    trainer = plugins.load("spade_gym.trainers", args.trainer)
+    trainer = plugins.load("spade_gym.learners", args.trainer)
     options = {key: getattr(args, key) for key in _OPTIONS if getattr(args, key) is not None}
     env_id = args.env
     if env_id is not None and os.path.lexists(env_id):

@@ -10,36 +10,35 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
+from spade_gym.curriculum.finite import value_range, whole_number
 from spade_gym.curriculum.gates import Gate
 from spade_gym.curriculum.generators import Generator, Mutator, Watcher
 from spade_gym.curriculum.memory import Memory, Record, Scorer
+from spade_gym.curriculum.pending import PendingTickets
 from spade_gym.curriculum.replay_draw import Draw
+from spade_gym.curriculum.run_settings import difference, settings_of
 from spade_gym.curriculum.samplers import Exp3, Sampler, Uniform
 from spade_gym.curriculum.schedules import Desk, Order, Schedule
-from spade_gym.curriculum.task import Arm, Outcome, Task, Ticket
+from spade_gym.curriculum.task import Outcome, Task, Ticket
+from spade_gym.curriculum.write_tickets import write_tickets
 
 Receipt = Literal["counted", "excluded", "duplicate", "late", "unknown"]
-_SEEDS = 1 << 31
 _ATTEMPTS = 20
 #: A family that repeated itself so often, for each task of it that is known, has no others (all but 5 % of them).
 _REPEATS_PER_RECORD = 3
 
 
+_STATE = (
+    "settings", "memory", "parts", "rng", "num_asks", "repeats", "queue", "pending", "drawn", "receipts", "refusals"
+)  # fmt: skip
+
+
 class EmptyCurriculum(RuntimeError):
     """There is nothing to hand out: no record, and no generator that gives a task."""
-
-
-@dataclass(slots=True)
-class _Pending:
-    ticket: Ticket
-    due: set[int]
-    window: int
-    probability: float
 
 
 class Curriculum:
@@ -54,7 +53,7 @@ class Curriculum:
         gates: Judge tasks before they enter.
         seed: Seeds everything that is drawn.
         return_range: Declared range of returns; an outcome outside it is an error.
-        grouped: Repeats of an order go into one ticket with several seeds (GRPO groups), rather than several tickets.
+        group_size: Seeds of every ticket: one, or as many as a GRPO group has; plays are rounded up to whole groups.
         asks_per_window: Length of a scoring window, where the schedule has no rounds of its own.
         max_pending: Tickets waiting for outcomes; the oldest are given up beyond that (lost actors).
 
@@ -77,23 +76,21 @@ class Curriculum:
         gates: Sequence[Gate] = (),
         seed: int = 0,
         return_range: tuple[float, float] = (0.0, 1.0),
-        grouped: bool = False,
+        group_size: int = 1,
         asks_per_window: int = 1000,
         max_pending: int = 100_000,
     ) -> None:
-        low, high = return_range
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise ValueError(f"return_range must be a finite (low, high) with low < high, got {return_range!r}")
-        if asks_per_window < 1 or max_pending < 1:
-            raise ValueError("asks_per_window and max_pending must be at least 1")
+        whole_number("group_size", group_size, least=1)
+        whole_number("asks_per_window", asks_per_window, least=1)
+        whole_number("max_pending", max_pending, least=1)
         self.memory = memory
         self.scorer = scorer
         self.schedule = schedule
         self.sampler = sampler or Uniform()
         self.generator = generator
         self.gates = tuple(gates)
-        self.return_range = (float(low), float(high))
-        self.grouped = grouped
+        self.return_range = value_range("return_range", return_range)
+        self.group_size = group_size
         self.asks_per_window = asks_per_window
         self.max_pending = max_pending
         self.process_id = os.getpid()
@@ -105,8 +102,7 @@ class Curriculum:
         self._watchers = [part for part in parts if isinstance(part, Watcher)]
         self._rng = np.random.default_rng(seed)
         self._queue: deque[Ticket] = deque()
-        self._pending: dict[int, _Pending] = {}
-        self._next_ticket = 0
+        self._pending = PendingTickets(max_pending)
         self._draw = Draw()
         self._repeats = 0
 
@@ -142,8 +138,9 @@ class Curriculum:
         """Learn how a play went.
 
         Returns:
-            ``counted``; ``excluded`` (a fault or abort: it says nothing about the player); ``duplicate`` (told
-            before); ``late`` (its task has left the memory); ``unknown`` (no such ticket, or given up).
+            ``counted``; ``excluded`` (a fault or abort: it says nothing about the player); ``late`` (its task has left
+            the memory); ``duplicate`` (told before, or its ticket was given up: see ``max_pending``); ``unknown``
+            (there never was such a ticket, or it has no such seed). Only ``counted`` changes a record.
 
         Raises:
             ValueError: The outcome's total is outside the declared range.
@@ -159,14 +156,9 @@ class Curriculum:
         return receipt
 
     def _settle(self, outcome: Outcome) -> Receipt:
-        pending = self._pending.get(outcome.ticket)
-        if pending is None:
-            return "duplicate" if 0 <= outcome.ticket < self._next_ticket else "unknown"
-        if outcome.seed not in pending.due:
-            return "duplicate" if outcome.seed in pending.ticket.seeds else "unknown"
-        pending.due.discard(outcome.seed)
-        if not pending.due:
-            del self._pending[outcome.ticket]
+        pending = self._pending.take(outcome.ticket, outcome.seed)
+        if isinstance(pending, str):
+            return cast(Receipt, pending)
         if outcome.status != "ok":
             return "excluded"
         for watcher in self._watchers:
@@ -218,7 +210,7 @@ class Curriculum:
                 continue
             if order.known_repeats and self.memory.next_serial == added:
                 order = order._replace(repeats=order.known_repeats)
-            self._queue.extend(self._tickets(order, task))
+            self._queue.extend(write_tickets(order, task, self._rng, group_size=self.group_size))
 
     def _task_of(self, order: Order) -> Task | None:
         if order.source == "replay":
@@ -251,31 +243,11 @@ class Curriculum:
             return self._mutator.mutate(self.memory.record(slot).task, self._rng)
         return None if self.generator is None else self.generator.generate(self._rng)
 
-    def _tickets(self, order: Order, task: Task) -> list[Ticket]:
-        count = max(order.repeats, order.hint_repeats)
-        if count == 1 and not order.hint_repeats:
-            return [Ticket(0, task, (int(self._rng.integers(_SEEDS)),), order.arm, order.train)]
-        seeds = tuple(int(seed) for seed in self._rng.integers(_SEEDS, size=count))
-        tickets: list[Ticket] = []
-        plans: tuple[tuple[Arm, int, bool], ...] = (
-            (order.arm, order.repeats, order.train),
-            ("hint", order.hint_repeats, False),
-        )
-        for arm, repeats, train in plans:
-            groups = [seeds[:repeats]] if self.grouped else [(seed,) for seed in seeds[:repeats]]
-            tickets += [Ticket(0, task, group, arm, train) for group in groups if group]
-        return tickets
-
     def _issue(self, planned: Ticket, actor: str) -> Ticket:
-        ticket = Ticket(self._next_ticket, planned.task, planned.seeds, planned.arm, planned.train, actor)
-        self._next_ticket += 1
         window = getattr(self.schedule, "round", None)
         if window is None:
             window = self.num_asks // self.asks_per_window
-        self._pending[ticket.id] = _Pending(ticket, set(ticket.seeds), int(window), self._draw.probability)
-        if len(self._pending) > self.max_pending:
-            del self._pending[next(iter(self._pending))]
-        return ticket
+        return self._pending.issue(planned, actor=actor, window=int(window), probability=self._draw.probability)
 
     def _drawn(self) -> str:
         task_id = self._draw.task_id(self.memory, self.scorer, self.sampler, now=self.num_asks, rng=self._rng)
@@ -301,7 +273,7 @@ class Curriculum:
 
     def pending_tickets(self) -> list[Ticket]:
         """Tickets with outcomes due, oldest first."""
-        return [self._pending[number].ticket for number in sorted(self._pending)]
+        return self._pending.tickets()
 
     def ranked(self) -> list[tuple[Record, float | None]]:
         """Records with their scores, best first; unknown scores (``None``) last."""
@@ -317,17 +289,14 @@ class Curriculum:
         """Everything that changes, as JSON values: a curriculum that loads it hands out the same tickets."""
         return {
             "format": 1,
+            "settings": settings_of(self),
             "memory": self.memory.state_dict(),
             "parts": {name: part.state_dict() for name, part in self._parts().items()},
             "rng": self._rng.bit_generator.state,
             "num_asks": self.num_asks,
-            "next_ticket": self._next_ticket,
             "repeats": self._repeats,
             "queue": [ticket.to_json() for ticket in self._queue],
-            "pending": [
-                {**p.ticket.to_json(), "due": sorted(p.due), "window": p.window, "probability": p.probability}
-                for p in self._pending.values()
-            ],
+            "pending": self._pending.state_dict(),
             "drawn": self._draw.state_dict(),
             "receipts": dict(self.receipts),
             "refusals": dict(self.refusals),
@@ -337,24 +306,29 @@ class Curriculum:
         """Go on where ``state_dict`` was taken; the settings are not part of it and must be the same.
 
         Raises:
-            ValueError: The state is of a newer format.
+            ValueError: It is no state, one of a newer format, or of a curriculum with other settings; nothing has
+                changed then.
         """
-        if state.get("format") != 1:
-            raise ValueError(f"this state has format {state.get('format')!r}; this version reads format 1")
+        if not isinstance(state, dict) or state.get("format") != 1:
+            found = state.get("format") if isinstance(state, dict) else state
+            raise ValueError(f"this state has format {found!r:.80}; this version reads format 1")
+        missing = [name for name in _STATE if name not in state]
+        if missing:
+            raise ValueError(f"this is no whole state of a curriculum: it lacks {', '.join(missing)}")
+        other = difference(state["settings"], settings_of(self))
+        if other is not None:
+            raise ValueError(f"this state is of a curriculum with {other}: make the curriculum as it was")
         self.memory.load_state_dict(state["memory"])
         for name, part in self._parts().items():
             part.load_state_dict(state["parts"][name])
         self._rng.bit_generator.state = state["rng"]
-        self.num_asks, self._next_ticket = state["num_asks"], state["next_ticket"]
-        self._repeats = state["repeats"]
+        self.num_asks, self._repeats = state["num_asks"], state["repeats"]
         self._queue = deque(Ticket.from_json(data) for data in state["queue"])
-        self._pending = {
-            data["id"]: _Pending(Ticket.from_json(data), set(data["due"]), data["window"], data["probability"])
-            for data in state["pending"]
-        }
+        self._pending.load_state_dict(state["pending"])
         self._draw.load_state_dict(state["drawn"])
         self.receipts, self.refusals = Counter(state["receipts"]), Counter(state["refusals"])
 
     def _parts(self) -> dict[str, Any]:
         parts = {"schedule": self.schedule, "sampler": self.sampler, "generator": self.generator}
+        parts |= {f"gate {place}": gate for place, gate in enumerate(self.gates)}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}

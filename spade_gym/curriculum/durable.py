@@ -22,7 +22,7 @@ from typing import Any
 from spade_gym.curriculum.curriculum import Curriculum, EmptyCurriculum, Receipt
 from spade_gym.curriculum.journal import Added, Asked, Entry, Snapshot, Told
 from spade_gym.curriculum.memory_file import import_memory
-from spade_gym.curriculum.run_settings import check_settings, settings_of
+from spade_gym.curriculum.run_settings import difference, settings_of
 from spade_gym.curriculum.store import Store, StoreError
 from spade_gym.curriculum.task import Outcome, Task, Ticket
 
@@ -161,9 +161,10 @@ class DurableCurriculum:
         self._entries_wanted = max(self._snapshot_every, size // _STATE_CHARS_PER_ENTRY)
 
     def import_memory(self, path: Path | str) -> int:
-        """Take in the records of a JSON file (``memory_file.export_memory``); return how many were new."""
+        """Take in the records of a JSON file (``memory_file.export_memory``) that pass the gates; return how many."""
         self._check()
-        added = import_memory(self.curriculum.memory, path, now=self.curriculum.num_asks)
+        inner = self.curriculum
+        added = import_memory(inner.memory, path, now=inner.num_asks, gates=inner.gates)
         self.snapshot()
         return added
 
@@ -241,7 +242,12 @@ class DurableCurriculum:
     # ---- resuming
 
     def _resume(self, found: Snapshot) -> None:
-        check_settings(found.settings, settings_of(self.curriculum), self.store.path)
+        other = difference(found.settings, settings_of(self.curriculum))
+        if other is not None:
+            raise StoreError(
+                f"the run in {self.store.path} was begun with {other}: start it with those settings, or begin "
+                "another run in another folder (export and import its memory)"
+            )
         self.curriculum.load_state_dict(found.state)
         entries = self.store.journal(found.n)
         for entry in entries:

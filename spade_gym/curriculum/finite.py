@@ -40,12 +40,12 @@ def column(name: str, values: npt.ArrayLike | Iterable[float]) -> Floats:
 
 
 def at_least(name: str, value: float, least: float, *, strictly: bool = False) -> None:
-    """Refuse a setting below ``least`` (or at it, if ``strictly``), or one that is not finite.
+    """Refuse a setting below ``least`` (or at it, if ``strictly``), or one that is no finite number.
 
     Raises:
         ValueError: With the name, the value and what is allowed.
     """
-    if not np.isfinite(value) or value < least or (strictly and value == least):
+    if not _is_number(value) or not np.isfinite(value) or value < least or (strictly and value == least):
         raise ValueError(f"{name} must be {'greater than' if strictly else 'at least'} {least:g}, got {value!r}")
 
 
@@ -55,5 +55,41 @@ def within(name: str, value: float, low: float, high: float) -> None:
     Raises:
         ValueError: With the name, the value and what is allowed.
     """
-    if not low <= value <= high:
+    if not _is_number(value) or not low <= value <= high:
         raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
+
+
+def value_range(name: str, value: object) -> tuple[float, float]:
+    """Return a (low, high) pair of finite numbers with low < high.
+
+    Raises:
+        ValueError: With the name, the value and what is allowed.
+    """
+    pair = tuple(value) if isinstance(value, tuple | list) else ()
+    if len(pair) != 2 or not all(_is_number(end) and np.isfinite(end) for end in pair) or not pair[0] < pair[1]:
+        raise ValueError(f"{name} must be a finite (low, high) with low < high, got {value!r}")
+    return float(pair[0]), float(pair[1])
+
+
+def whole_number(name: str, value: object, *, least: int) -> None:
+    """Refuse a setting that is no whole number, or one below ``least``.
+
+    Raises:
+        ValueError: With the name, the value and what is allowed.
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def true_or_false(name: str, value: object) -> None:
+    """Refuse a setting that is neither.
+
+    Raises:
+        ValueError: With the name and the value.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be true or false, got {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

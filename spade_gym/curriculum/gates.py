@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from spade_gym.curriculum.finite import within
 from spade_gym.curriculum.memory import Memory
 from spade_gym.curriculum.task import Task
 
@@ -56,6 +57,10 @@ class NearDuplicates:
     review: list[tuple[Task, str, float]] = field(default_factory=list)
     _signatures: dict[str, npt.NDArray[np.uint64]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check the range."""
+        within("threshold", self.threshold, 0, 1)
+
     def refuse(self, task: Task, memory: Memory) -> str | None:
         """Refuse and keep for review what resembles a record."""
         signature = self._signature(task.id)
@@ -68,6 +73,14 @@ class NearDuplicates:
                 return f"resembles {record.task.id} ({alike:.2f})"
         return None
 
+    def state_dict(self) -> dict[str, Any]:
+        """What waits for review, as JSON values."""
+        return {"review": [[task.to_json(), other, alike] for task, other, alike in self.review]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Read what ``state_dict`` gave."""
+        self.review = [(Task.from_json(task), other, alike) for task, other, alike in state["review"]]
+
     def _signature(self, task_id: str) -> npt.NDArray[np.uint64] | None:
         if task_id not in self._signatures:
             if task_id not in self.sources:
@@ -77,12 +90,17 @@ class NearDuplicates:
 
 
 def minhash(source: str, num_hashes: int = 128) -> npt.NDArray[np.uint64]:
-    """Return the MinHash signature of a program's normalised token 5-grams, shape (num_hashes,).
-
-    Multiply-shift hashing of blake2 digests; the same on every machine.
-    """
+    """Return the MinHash signature of a program's normalised token 5-grams, shape (num_hashes,)."""
     tokens = normalised_tokens(source)
-    grams = {" ".join(tokens[i : i + 5]) for i in range(max(1, len(tokens) - 4))}
+    return signature_of({" ".join(tokens[i : i + 5]) for i in range(max(1, len(tokens) - 4))}, num_hashes)
+
+
+def signature_of(grams: Set[str], num_hashes: int = 128) -> npt.NDArray[np.uint64]:
+    """Return the MinHash signature of a set of texts, shape (num_hashes,); at least one text.
+
+    The share of equal places in two signatures estimates the Jaccard similarity of the sets. Multiply-shift hashing of
+    blake2 digests; the same on every machine.
+    """
     digests = sorted(int.from_bytes(hashlib.blake2b(gram.encode(), digest_size=8).digest(), "big") for gram in grams)
     values = np.array(digests, dtype=np.uint64)
     rng = np.random.default_rng(20260819)

@@ -76,11 +76,14 @@ class Listed:
 
 
 def program_tasks(pool: Pool | Iterable[Any]) -> list[Task]:
-    """Return one task for each program of a pool, with its skill and hint."""
+    """Return one task for each program of a pool, with its skill, setting and hint."""
     return [
-        Task("program", {"program": program.digest}, skill=program.manifest.skill, hint=program.manifest.hint)
+        Task(
+            "program", {"program": program.digest}, skill=program.manifest.skill, hint=program.manifest.hint,
+            setting=program.manifest.setting,
+        )
         for program in pool
-    ]
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class Parameters:
         """Change one parameter: by a step for numbers, to another choice otherwise."""
         names = sorted(self.ranges)
         name = names[int(rng.integers(len(names)))]
-        value = _nearby(self.ranges[name], task.value[name], self.step_share, rng)
+        value = nearby(self.ranges[name], task.value[name], self.step_share, rng)
         changed = {**task.value, name: value}
         return Task(self.kind, changed, skill=task.skill, parent=task.id, mutation=f"{name} = {value!r}")
 
@@ -129,7 +132,15 @@ def _draw(span: Sequence[Any], rng: np.random.Generator) -> Any:
     return span[int(rng.integers(len(span)))]
 
 
-def _nearby(span: Sequence[Any], value: Any, share: float, rng: np.random.Generator) -> Any:
+def nearby(span: Sequence[Any], value: Any, share: float, rng: np.random.Generator) -> Any:
+    """Return another value of a range: a step away in a (low, high) tuple of numbers, any other one of a list.
+
+    Args:
+        span: As in :class:`Parameters`.
+        value: The present value, within the range.
+        share: Largest step, as a share of the range.
+        rng: Draws the step.
+    """
     if not isinstance(span, tuple):
         others = [choice for choice in span if choice != value] or list(span)
         return others[int(rng.integers(len(others)))]

@@ -70,7 +70,10 @@ Entry = Asked | Told | Added
 
 def task_row(task: Task) -> tuple[Any, ...]:
     """Return the row of the table ``tasks``."""
-    return (task.id, task.kind, json.dumps(dict(task.value)), task.skill, task.parent, task.mutation, task.hint)
+    return (
+        task.id, task.kind, json.dumps(dict(task.value)), task.skill, task.parent, task.mutation, task.hint,
+        task.setting,
+    )  # fmt: skip
 
 
 def ticket_row(entry: Asked) -> tuple[Any, ...]:
@@ -79,7 +82,7 @@ def ticket_row(entry: Asked) -> tuple[Any, ...]:
     if ticket is None:
         return (entry.n, None, None, None, None, None, entry.actor)
     return (
-        entry.n, ticket.id, ticket.task.id, json.dumps(ticket.seeds), ticket.arm, ticket.train, entry.actor
+        entry.n, ticket.id, ticket.task.id, str(list(ticket.seeds)), ticket.arm, ticket.train, entry.actor
     )  # fmt: skip
 
 

@@ -7,11 +7,12 @@ Scores are computed when they are asked for, and only for records that were play
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from spade_gym.curriculum.finite import whole_number
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.play_log import Log
 from spade_gym.curriculum.score import Score, Unknown
@@ -20,7 +21,6 @@ from spade_gym.curriculum.task import Arm, Outcome, Task
 Eviction = Literal["oldest", "lowest-support", "lowest-score"]
 Scorer = Callable[[Outcomes], Score | Unknown]
 _ARRAYS = ("_scores", "_errors", "_rates", "_support", "_born", "_asked", "_serials", "_alive")
-_RECENT_PLAYS = 16
 
 
 class Record(NamedTuple):
@@ -57,16 +57,17 @@ class Memory:
     Attributes:
         next_serial: How many records have come in so far.
         version: Grows with every change.
+        now: Number of the last ask that it heard of.
 
     Raises:
         ValueError: A capacity below 1, or an unknown eviction.
     """
 
     def __init__(self, capacity: int = 200, *, eviction: Eviction = "oldest", plays_kept: int = 128) -> None:
-        if capacity < 1 or plays_kept < 1:
-            raise ValueError(f"capacity and plays_kept must be at least 1, got {capacity} and {plays_kept}")
-        if eviction not in ("oldest", "lowest-support", "lowest-score"):
-            raise ValueError(f"eviction must be oldest, lowest-support or lowest-score, got {eviction!r}")
+        whole_number("capacity", capacity, least=1)
+        whole_number("plays_kept", plays_kept, least=1)
+        if eviction not in get_args(Eviction):
+            raise ValueError(f"eviction must be one of {', '.join(get_args(Eviction))}, got {eviction!r}")
         self.capacity = capacity
         self.eviction = eviction
         self.plays_kept = plays_kept
@@ -80,7 +81,7 @@ class Memory:
         self.next_serial = 0
         self._alive = np.zeros(size, dtype=np.bool_)
         self._slots: npt.NDArray[np.int64] | None = None
-        self.version = 0
+        self.version = self.now = 0
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -133,7 +134,7 @@ class Memory:
         self._slot_of[task.id] = slot
         self._scores[slot] = self._errors[slot] = self._rates[slot] = np.nan
         self._support[slot] = 0
-        self._born[slot] = self._asked[slot] = now
+        self._born[slot] = self._asked[slot] = self.now = now
         self._serials[slot] = self.next_serial
         self.next_serial += 1
         self._alive[slot] = True
@@ -176,17 +177,29 @@ class Memory:
 
     def asked(self, slot: int, *, now: int) -> None:
         """Note that a ticket for a record went out."""
-        self._asked[slot] = now
+        self._asked[slot] = self.now = now
 
     def played(self, slot: int, outcome: Outcome, arm: Arm, *, window: int) -> None:
         """Write a valid outcome into a record."""
         value = np.nan if outcome.value is None else outcome.value
         self.record(slot).log.append(
-            outcome.total, outcome.won, arm == "hint", outcome.seed, window, outcome.length, value
-        )
+            outcome.total, outcome.won, arm == "hint", outcome.seed, window, outcome.length, value,
+            outcome.policy_version,
+        )  # fmt: skip
         self._support[slot] += 1
         self._dirty.add(slot)
         self.version += 1
+
+    def restore(self, slot: int, *, num_plays: int, staleness: int) -> None:
+        """Give a record the counts that it had in another memory.
+
+        Args:
+            slot: The record, with the plays that were kept.
+            num_plays: Valid plays ever, at least those.
+            staleness: Asks since it was last handed out.
+        """
+        self.record(slot).log.num_plays = self._support[slot] = num_plays
+        self._asked[slot] = self.now - staleness
 
     # ---- looking
 
@@ -199,10 +212,9 @@ class Memory:
     def rescore(self, scorer: Scorer) -> None:
         """Bring scores and win rates up to date for records that changed since the last call."""
         for slot in sorted(self._dirty):
-            outcomes = self.record(slot).log.outcomes()
-            won = outcomes.wins[~outcomes.hinted][-_RECENT_PLAYS:]
-            self._rates[slot] = won.sum() / len(won) if len(won) else np.nan
-            result = scorer(outcomes)
+            log = self.record(slot).log
+            self._rates[slot] = log.win_rate
+            result = scorer(log.outcomes())
             value, error = (result.value, result.standard_error) if isinstance(result, Score) else (np.nan, None)
             self._scores[slot] = value
             self._errors[slot] = np.nan if error is None else error
@@ -238,6 +250,11 @@ class Memory:
         """Number of the ask at which each record was last handed out, (m,)."""
         return self._asked[self.slots()]
 
+    @property
+    def staleness(self) -> npt.NDArray[np.int64]:
+        """Asks since each record was last handed out, (m,)."""
+        return self.now - self.last_asked
+
     # ---- saving
 
     def state_dict(self) -> dict[str, Any]:
@@ -245,6 +262,7 @@ class Memory:
         return {
             "free": list(self._free),
             "version": self.version,
+            "now": self.now,
             "next_serial": self.next_serial,
             "dirty": sorted(self._dirty),
             "records": [
@@ -281,7 +299,7 @@ class Memory:
             self._serials[slot] = data["serial"]
         self._free = list(state["free"])
         self._dirty = set(state["dirty"])
-        self.version, self.next_serial = state["version"], state["next_serial"]
+        self.version, self.now, self.next_serial = state["version"], state["now"], state["next_serial"]
 
 
 def _or_none(value: float) -> float | None:

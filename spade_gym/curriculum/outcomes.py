@@ -62,7 +62,7 @@ class Outcomes:
         values: Iterable[float] | None = None,
         policy_versions: Iterable[int] | None = None,
     ) -> Outcomes:
-        """Make outcomes from lists; by default a play is won at a return of 0.999, unhinted, of window and version 0."""
+        """Make outcomes from lists; by default plays are won at a return of 0.999, unhinted, of window 0."""
         totals = np.asarray(list(returns), dtype=np.float64)
         n = len(totals)
         return cls(

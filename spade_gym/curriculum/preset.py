@@ -68,7 +68,7 @@ def make(
     gates: Iterable[Gate] = (),
     seed: int = 0,
     return_range: tuple[float, float] = (0.0, 1.0),
-    grouped: bool = False,
+    group_size: int = 1,
     **overrides: Mapping[str, Any],
 ) -> Curriculum:
     """Make the curriculum of a preset.
@@ -79,7 +79,7 @@ def make(
         gates: Judge tasks before they enter.
         seed: Seeds everything that is drawn.
         return_range: Declared range of returns.
-        grouped: One ticket with several seeds rather than several tickets.
+        group_size: Seeds of every ticket: one, or as many as a GRPO group has.
         overrides: Changed options by part, for example ``sampler={"temperature": 0.1}``; a ``name`` replaces the
             part.
 
@@ -93,7 +93,7 @@ def make(
         gates=gates,
         seed=seed,
         return_range=return_range,
-        grouped=grouped,
+        group_size=group_size,
         **overrides,
     )
 
@@ -105,7 +105,7 @@ def compose(
     gates: Iterable[Gate] = (),
     seed: int = 0,
     return_range: tuple[float, float] = (0.0, 1.0),
-    grouped: bool = False,
+    group_size: int = 1,
     **overrides: Mapping[str, Any],
 ) -> Curriculum:
     """Make a curriculum from a table like those of the presets.
@@ -131,7 +131,7 @@ def compose(
         gates=tuple(gates),
         seed=seed,
         return_range=return_range,
-        grouped=grouped,
+        group_size=group_size,
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spade_gym.curriculum.curriculum import Curriculum
-from spade_gym.curriculum.store import StoreError
+if TYPE_CHECKING:
+    from spade_gym.curriculum.curriculum import Curriculum
 
 
 def settings_of(curriculum: Curriculum) -> dict[str, Any]:
@@ -16,7 +15,7 @@ def settings_of(curriculum: Curriculum) -> dict[str, Any]:
     parts = {name: getattr(curriculum, name) for name in ("scorer", "schedule", "sampler", "generator")}
     return {
         "capacity": memory.capacity, "eviction": memory.eviction, "plays_kept": memory.plays_kept,
-        "return_range": list(curriculum.return_range), "grouped": curriculum.grouped,
+        "return_range": list(curriculum.return_range), "group_size": curriculum.group_size,
         "asks_per_window": curriculum.asks_per_window, "max_pending": curriculum.max_pending,
         **{name: _name_of(part) for name, part in parts.items()},
         "gates": [type(gate).__name__ for gate in curriculum.gates],
@@ -34,15 +33,9 @@ def _name_of(part: Any) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in sorted(options.items()))})" if options else name
 
 
-def check_settings(before: dict[str, Any], now: dict[str, Any], path: Path) -> None:
-    """Refuse to go on with a run whose settings were others.
-
-    Raises:
-        StoreError: A setting differs.
-    """
+def difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """Return the first setting in which two runs differ, in words; ``None`` where they agree."""
     for name, value in now.items():
         if name in before and before[name] != value:
-            raise StoreError(
-                f"the run in {path} was begun with {name} = {before[name]!r}, and now it is {value!r}: start it with "
-                "the settings that it had, or begin another run in another folder (export and import its memory)"
-            )
+            return f"{name} = {before[name]!r}, and now it is {value!r}"
+    return None

@@ -7,6 +7,7 @@ whose score is unknown are drawn only for staleness, or when no score is known a
 from __future__ import annotations
 
 import bisect
+import functools
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -14,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from spade_gym.curriculum.finite import at_least, true_or_false, whole_number, within
 from spade_gym.curriculum.memory import Memory
 
 _Floats = npt.NDArray[np.float64]
@@ -62,9 +64,10 @@ class Prioritised:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be above 0, got {self.temperature!r}")
-        _check_share("staleness", self.staleness)
+        at_least("temperature", self.temperature, 0, strictly=True)
+        within("staleness", self.staleness, 0, 1)
+        true_or_false("by_rank", self.by_rank)
+        true_or_false("stale_unsolved", self.stale_unsolved)
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return the mixture."""
@@ -101,7 +104,7 @@ class Proportional:
 
     def __post_init__(self) -> None:
         """Check the range."""
-        _check_share("exploration", self.exploration)
+        within("exploration", self.exploration, 0, 1)
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return ε/m + (1 − ε) · score / sum of scores."""
@@ -124,8 +127,7 @@ class Best:
 
     def __post_init__(self) -> None:
         """Check the range."""
-        if self.count < 1:
-            raise ValueError(f"count must be at least 1, got {self.count!r}")
+        whole_number("count", self.count, least=1)
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return 1/count for the best of the known; ties go to the earlier slot."""
@@ -163,10 +165,10 @@ class Exp3:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        _check_share("exploration", self.exploration)
-        _check_share("drift", self.drift)
-        if self.exploration == 0 or not self.step > 0:
-            raise ValueError(f"exploration and step must be above 0, got {self.exploration!r} and {self.step!r}")
+        at_least("exploration", self.exploration, 0, strictly=True)
+        within("exploration", self.exploration, 0, 1)
+        at_least("step", self.step, 0, strictly=True)
+        within("drift", self.drift, 0, 1)
 
     def probabilities(self, memory: Memory, *, now: int) -> _Floats:
         """Return the softmax of the weights with ε of uniform exploration."""
@@ -236,7 +238,7 @@ def _shared_by_ties(scores: _Floats, power: float) -> _Floats:
     if not size:
         return np.zeros(0)
     order = np.argsort(-scores, kind="stable")
-    priorities = np.arange(1, size + 1, dtype=np.float64) ** -power
+    priorities = _rank_powers(size, power)
     ordered = scores[order]
     begins = np.empty(size, dtype=np.bool_)
     begins[0] = True
@@ -252,11 +254,13 @@ def _shared_by_ties(scores: _Floats, power: float) -> _Floats:
     return result
 
 
+@functools.lru_cache(maxsize=8)
+def _rank_powers(size: int, power: float) -> _Floats:
+    powers: _Floats = np.arange(1, size + 1, dtype=np.float64) ** -power
+    powers.flags.writeable = False
+    return powers
+
+
 def _normalised(mass: _Floats) -> _Floats:
     total = mass.sum()
     return mass / total if total > 0 else np.full(len(mass), 1.0 / len(mass))
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be in [0, 1], got {value!r}")

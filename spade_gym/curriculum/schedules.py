@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from spade_gym.curriculum.finite import true_or_false, whole_number, within
 from spade_gym.curriculum.memory import Memory
 from spade_gym.curriculum.task import Arm
 
@@ -26,7 +27,7 @@ class Order(NamedTuple):
         task_id: The record (``replay``, ``mutate``); "" for new ones.
         arm: Of the plays.
         train: Whether to learn from them.
-        repeats: Plays: tickets for the same task one after the other, or seeds of one ticket in a grouped curriculum.
+        repeats: Plays of the task, one after the other: tickets, or seeds of them (``Curriculum(group_size=…)``).
         hint_repeats: Further plays with the hint, on the first of the same seeds, not trained on.
         known_repeats: Plays if what the generator made turns out to be in the memory already; 0 for as many as else.
     """
@@ -94,9 +95,11 @@ class Replay:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        _check_share(self.replay_probability)
-        if self.min_records < 1 or self.plays_of_new < 1:
-            raise ValueError("min_records and plays_of_new must be at least 1")
+        within("replay_probability", self.replay_probability, 0, 1)
+        whole_number("min_records", self.min_records, least=1)
+        whole_number("plays_of_new", self.plays_of_new, least=1)
+        true_or_false("train_new", self.train_new)
+        true_or_false("mutate", self.mutate)
 
     def plan(self, desk: Desk) -> list[Order]:
         """Order one new task, or one replay (and its child)."""
@@ -120,6 +123,11 @@ class FillThenReplay:
     """
 
     num_tasks: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the range."""
+        if self.num_tasks is not None:
+            whole_number("num_tasks", self.num_tasks, least=1)
 
     def plan(self, desk: Desk) -> list[Order]:
         """Order a new task while some are missing, else a replay."""
@@ -147,9 +155,9 @@ class ScreenThenTrain:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if min(self.num_screened, self.plays, self.train_asks) < 1:
-            raise ValueError("num_screened, plays and train_asks must be at least 1")
-        _check_share(self.replay_probability)
+        for name in ("num_screened", "plays", "train_asks"):
+            whole_number(name, getattr(self, name), least=1)
+        within("replay_probability", self.replay_probability, 0, 1)
 
     def plan(self, desk: Desk) -> list[Order]:
         """Order a whole screening, or one play to train on."""
@@ -196,8 +204,8 @@ class Rounds:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        if min(self.num_tasks, self.plays, self.every) < 1 or self.hint_plays < 0:
-            raise ValueError("num_tasks, plays and every must be at least 1, hint_plays at least 0")
+        for name, least in (("num_tasks", 1), ("plays", 1), ("every", 1), ("hint_plays", 0), ("round", 0)):
+            whole_number(name, getattr(self, name), least=least)
 
     def plan(self, desk: Desk) -> list[Order]:
         """Order a whole round: new tasks when it is time, else the active ones again."""
@@ -219,8 +227,3 @@ class Rounds:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Read what ``state_dict`` gave."""
         self.round, self._active = int(state["round"]), tuple(state["active"])
-
-
-def _check_share(value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"replay_probability must be in [0, 1], got {value!r}")

@@ -67,6 +67,7 @@ class Given(msgspec.Struct, array_like=True, tag="given"):
     arm: Arm
     train: bool
     actor: str
+    setting: str
 
 
 class Received(msgspec.Struct, array_like=True, tag="received"):
@@ -115,11 +116,11 @@ def pack_ticket(ticket: Ticket) -> Given:
     task = ticket.task
     return Given(
         ticket.id, task.kind, dict(task.value), task.skill, task.parent, task.mutation, task.hint,
-        tuple(ticket.seeds), ticket.arm, ticket.train, ticket.actor,
+        tuple(ticket.seeds), ticket.arm, ticket.train, ticket.actor, task.setting,
     )  # fmt: skip
 
 
 def unpack_ticket(given: Given) -> Ticket:
     """Read a ticket."""
-    task = Task(given.kind, given.value, given.skill, given.parent, given.mutation, given.hint)  # type: ignore[arg-type]
+    task = Task(given.kind, given.value, given.skill, given.parent, given.mutation, given.hint, given.setting)  # type: ignore[arg-type]
     return Ticket(given.ticket, task, given.seeds, given.arm, given.train, given.actor)

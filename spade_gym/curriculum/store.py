@@ -6,6 +6,9 @@ operating system has the data. With ``durability="power"`` it is also on the dis
 ``"process"``, such a failure may take the last commits (since the last checkpoint of the log, about 4,000 pages), but
 never damages what came before. Every commit is whole or absent.
 
+A commit writes one row into the table ``tail``; every few hundred rows, and when the store is closed, these are moved
+into the tables proper, in one transaction. Readers here see both; plain SQL sees all when the run has ended.
+
 One process at a time writes, and holds a lock for it (``run.db.lock``), which the operating system drops when the
 process ends, however it ends. Any number of processes may read meanwhile (``Store(path, read_only=True)``).
 """
@@ -18,41 +21,31 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
 
+import msgspec
+
 from spade_gym.curriculum.journal import Added, Asked, Entry, Snapshot, Told, outcome_row, task_row, ticket_row, told
+from spade_gym.curriculum.store_schema import FILE_NAME, TABLES, check_contents, check_header, create, damaged
 from spade_gym.curriculum.task import Task, Ticket
 from spade_gym.curriculum.writer_lock import StoreError, take_lock
 
-__all__ = ["Store", "StoreError"]
+__all__ = ["FILE_NAME", "Store", "StoreError"]
 
-FILE_NAME = "run.db"
-SCHEMA_VERSION = 1
 Durability = Literal["process", "power"]
+#: A row of the journal with the place of its table in ``TABLES``.
+Row = tuple[int, tuple[int | float | str | bool | None, ...]]
 
-_APPLICATION_ID = 0x53504144
-_MAGIC = b"SQLite format 3\x00"
 _SNAPSHOTS_KEPT = 2
 _CHECKPOINT_PAGES = 4000
 _TASKS_REMEMBERED = 20_000
-_SCHEMA = """
-CREATE TABLE tasks (
-    id TEXT PRIMARY KEY, kind TEXT NOT NULL, value TEXT NOT NULL, skill TEXT NOT NULL, parent TEXT NOT NULL,
-    mutation TEXT NOT NULL, hint TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE tickets (
-    n INTEGER PRIMARY KEY, id INTEGER, task TEXT, seeds TEXT, arm TEXT, train INTEGER, actor TEXT NOT NULL
-);
-CREATE TABLE outcomes (
-    n INTEGER PRIMARY KEY, ticket INTEGER NOT NULL, seed INTEGER NOT NULL, total REAL NOT NULL, won INTEGER NOT NULL,
-    length INTEGER NOT NULL, status TEXT NOT NULL, policy_version INTEGER NOT NULL, value REAL,
-    receipt TEXT NOT NULL
-);
-CREATE TABLE additions (n INTEGER PRIMARY KEY, task TEXT NOT NULL, reason TEXT);
-CREATE TABLE snapshots (n INTEGER PRIMARY KEY, settings TEXT NOT NULL, state BLOB NOT NULL);
-"""
+_TAIL_ROWS = 512
+_TASKS, _TICKETS, _OUTCOMES, _ADDITIONS = range(len(TABLES))
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 class Store:
@@ -76,17 +69,22 @@ class Store:
         self.durability = durability
         self._process_id = os.getpid()
         self._written: set[str] = set()
+        self._tail: list[Row] = []
+        self._last = 0
         self._lock: sqlite3.Connection | None = None
         if read_only:
             if not self.path.exists():
                 raise StoreError(f"there is no {FILE_NAME} in {self.folder}: is it a run's folder?")
         else:
             self._make_folder()
-        _check_header(self.path)
+        check_header(self.path)
         if not read_only:
             self._lock = take_lock(self.path)
         try:
             self._database = self._connect()
+            if not read_only:
+                self._last = self.last()
+                self._tail = list(self._decoded_tail())
         except StoreError:
             self._release()
             raise
@@ -102,7 +100,7 @@ class Store:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
             database = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
-            _check_contents(database, self.path)
+            check_contents(database, self.path)
             if not self.read_only:
                 self._prepare(database)
         except sqlite3.DatabaseError as error:
@@ -110,7 +108,7 @@ class Store:
                 database.close()
             if isinstance(error, sqlite3.OperationalError):
                 raise StoreError(f"{self.path} cannot be opened: {error}") from error
-            raise StoreError(_damaged(self.path, str(error))) from error
+            raise StoreError(damaged(self.path, str(error))) from error
         except StoreError:
             assert database is not None
             database.close()
@@ -121,15 +119,20 @@ class Store:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute(f"PRAGMA synchronous={'FULL' if self.durability == 'power' else 'NORMAL'}")
         database.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-        if not _version(database):
-            database.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id={_APPLICATION_ID};"
-                f"PRAGMA user_version={SCHEMA_VERSION}; COMMIT;"
-            )
+        create(database)
 
     def close(self) -> None:
-        """Give up the lock; harmless when repeated. In a forked process it does nothing."""
-        if self._process_id == os.getpid():
+        """Put the tables in order, and give up the lock; harmless when repeated. In a forked process it does nothing.
+
+        Raises:
+            StoreError: The disk refuses; every commit is kept nevertheless, and the tables are put in order later.
+        """
+        if self._process_id != os.getpid():
+            return
+        try:
+            if self._lock is not None and self._tail:
+                self._write([], None)
+        finally:
             self._database.close()
             self._release()
 
@@ -162,40 +165,68 @@ class Store:
             StoreError: The store is read-only, belongs to another process, or the disk refuses.
         """
         self._check_writable()
-        run = self._database.execute
-        tables = self._rows_of(entries)
-        try:
-            run("BEGIN IMMEDIATE")
-            for table, rows in tables.items():
-                if rows:
-                    verb = "INSERT OR IGNORE" if table == "tasks" else "INSERT"
-                    marks = ",".join("?" * len(rows[0]))
-                    self._database.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
-            size = 0 if snapshot is None else self._write_snapshot(snapshot)
-            run("COMMIT")
-        except sqlite3.Error as error:
-            with contextlib.suppress(sqlite3.Error):
-                run("ROLLBACK")
-            raise StoreError(f"{self.path} cannot be written: {error}; nothing of this commit was kept") from error
+        rows = self._rows_of(entries)
+        if not rows and snapshot is None:
+            return 0
+        last = max([self._last, *(entry.n for entry in entries[-1:]), snapshot.n if snapshot else 0])
+        if entries and entries[0].n <= self._last:
+            raise StoreError(
+                f"{self.path} cannot be written: place {entries[0].n} of the journal is taken (the last is "
+                f"{self._last}); nothing of this commit was kept"
+            )
+        if snapshot is None and len(self._tail) + len(rows) < _TAIL_ROWS:
+            with self._writing():
+                self._database.execute("INSERT INTO tail VALUES (?,?)", (last, _encode(rows)))
+            self._tail += rows
+            size = 0
+        else:
+            size = self._write(rows, snapshot)
+        self._last = last
         if len(self._written) > _TASKS_REMEMBERED:
             self._written.clear()
-        self._written.update(row[0] for row in tables["tasks"])
+        self._written.update(str(row[0]) for table, row in rows if table == _TASKS)
         return size
 
-    def _rows_of(self, entries: Sequence[Entry]) -> dict[str, list[tuple[Any, ...]]]:
-        rows: dict[str, list[tuple[Any, ...]]] = {"tasks": [], "tickets": [], "outcomes": [], "additions": []}
+    def _write(self, rows: list[Row], snapshot: Snapshot | None) -> int:
+        """Move the tail and further rows into the tables, with a snapshot, in one transaction."""
+        run = self._database.execute
+        with self._writing():
+            run("BEGIN IMMEDIATE")
+            for table, name in enumerate(TABLES):
+                these = [row for place, row in (*self._tail, *rows) if place == table]
+                if these:
+                    verb = "INSERT OR IGNORE" if table == _TASKS else "INSERT"
+                    marks = ",".join("?" * len(these[0]))
+                    self._database.executemany(f"{verb} INTO {name} VALUES ({marks})", these)
+            run("DELETE FROM tail")
+            size = 0 if snapshot is None else self._write_snapshot(snapshot)
+            run("COMMIT")
+        self._tail = []
+        return size
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            raise StoreError(f"{self.path} cannot be written: {error}; nothing of this commit was kept") from error
+
+    def _rows_of(self, entries: Sequence[Entry]) -> list[Row]:
+        rows: list[Row] = []
         for entry in entries:
             task = None
             if isinstance(entry, Told):
-                rows["outcomes"].append(outcome_row(entry))
+                rows.append((_OUTCOMES, outcome_row(entry)))
             elif isinstance(entry, Asked):
                 task = None if entry.ticket is None else entry.ticket.task
-                rows["tickets"].append(ticket_row(entry))
+                rows.append((_TICKETS, ticket_row(entry)))
             else:
                 task = entry.task
-                rows["additions"].append((entry.n, task.id, entry.reason))
+                rows.append((_ADDITIONS, (entry.n, task.id, entry.reason)))
             if task is not None and task.id not in self._written:
-                rows["tasks"].append(task_row(task))
+                rows.append((_TASKS, task_row(task)))
         return rows
 
     def _write_snapshot(self, snapshot: Snapshot) -> int:
@@ -230,87 +261,78 @@ class Store:
             try:
                 return Snapshot(n, json.loads(settings), json.loads(zlib.decompress(state)))
             except (zlib.error, ValueError) as error:
-                raise StoreError(_damaged(self.path, f"snapshot {n} cannot be read: {error}")) from error
+                raise StoreError(damaged(self.path, f"snapshot {n} cannot be read: {error}")) from error
         return None
 
     def last(self) -> int:
         """Place of the last entry in the journal; 0 when there is none."""
-        tables = ("tickets", "outcomes", "additions", "snapshots")
-        places = [row[0] for table in tables for row in self._rows(f"SELECT coalesce(max(n), 0) FROM {table}")]
+        with self._reading():
+            tables = ("tickets", "outcomes", "additions", "snapshots", "tail")
+            places = [row[0] for table in tables for row in self._rows(f"SELECT coalesce(max(n), 0) FROM {table}")]
         return int(max(places))
 
     def journal(self, after: int = 0) -> list[Entry]:
         """Return all entries later than a place, in order."""
-        tasks = {task.id: task for task in self.tasks()}
         entries: list[Entry] = []
-        for n, number, task, seeds, arm, train, actor in self._rows("SELECT * FROM tickets WHERE n > ?", after):
-            ticket = None
-            if number is not None:
-                ticket = Ticket(number, self._task(tasks, task), tuple(json.loads(seeds)), arm, bool(train), actor)
-            entries.append(Asked(n, actor, ticket))
-        entries += [told(row) for row in self._rows("SELECT * FROM outcomes WHERE n > ?", after)]
-        for n, task, reason in self._rows("SELECT * FROM additions WHERE n > ?", after):
-            entries.append(Added(n, self._task(tasks, task), reason))
+        with self._reading():
+            tasks = {task.id: task for task in self.tasks()}
+            for n, number, task, seeds, arm, train, actor in self._table(_TICKETS, after):
+                ticket = None
+                if number is not None:
+                    ticket = Ticket(number, self._task(tasks, task), tuple(json.loads(seeds)), arm, bool(train), actor)
+                entries.append(Asked(n, actor, ticket))
+            entries += [told(row) for row in self._table(_OUTCOMES, after)]
+            for n, task, reason in self._table(_ADDITIONS, after):
+                entries.append(Added(n, self._task(tasks, task), reason))
         return sorted(entries, key=lambda entry: entry.n)
 
     def _task(self, tasks: dict[str, Task], task_id: str) -> Task:
         if task_id not in tasks:
-            raise StoreError(_damaged(self.path, f"the task {task_id} is missing"))
+            raise StoreError(damaged(self.path, f"the task {task_id} is missing"))
         return tasks[task_id]
 
     def tasks(self) -> Iterator[Task]:
         """Yield every task that was handed out or added, ordered by id."""
-        for _, kind, value, *rest in self._rows("SELECT * FROM tasks ORDER BY id"):
+        with self._reading():
+            rows = {row[0]: row for row in self._tail_rows(_TASKS)}
+            rows |= {row[0]: row for row in self._rows("SELECT * FROM tasks")}
+        for _, (_, kind, value, *rest) in sorted(rows.items()):
             yield Task(kind, json.loads(value), *rest)
 
     def outcomes(self) -> Iterator[Told]:
         """Yield every outcome that was told, in order."""
-        yield from map(told, self._rows("SELECT * FROM outcomes ORDER BY n"))
+        with self._reading():
+            rows = list(self._table(_OUTCOMES))
+        yield from map(told, rows)
+
+    def _table(self, table: int, after: int = 0) -> Iterator[Any]:
+        yield from self._rows(f"SELECT * FROM {TABLES[table]} WHERE n > ? ORDER BY n", after)
+        yield from (row for row in self._tail_rows(table) if row[0] > after)
+
+    def _tail_rows(self, table: int) -> Iterator[Any]:
+        yield from (row for place, row in self._decoded_tail() if place == table)
 
     def _rows(self, query: str, *arguments: Any) -> Iterator[Any]:
         try:
             yield from self._database.execute(query, arguments)
         except sqlite3.DatabaseError as error:
-            raise StoreError(_damaged(self.path, str(error))) from error
+            raise StoreError(damaged(self.path, str(error))) from error
 
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """See one state of the database, whatever a writer does meanwhile."""
+        if self._database.in_transaction:
+            yield
+            return
+        list(self._rows("BEGIN"))
+        try:
+            yield
+        finally:
+            list(self._rows("COMMIT"))
 
-def _check_header(path: Path) -> None:
-    """Refuse what is no SQLite database before SQLite opens it."""
-    if not path.exists():
-        return
-    try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
-    if head and head != _MAGIC:
-        raise StoreError(_damaged(path, f"it is no SQLite database (it begins with {head!r})"))
-
-
-def _check_contents(database: sqlite3.Connection, path: Path) -> None:
-    application = database.execute("PRAGMA application_id").fetchone()[0]
-    version = _version(database)
-    tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if not application and not version and not tables:
-        return
-    if application != _APPLICATION_ID:
-        raise StoreError(f"{path} is a database of another program; it was left as it is. Use another folder")
-    if version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{path} was written by a newer spade-gym (schema version {version}; this one knows up to "
-            f"{SCHEMA_VERSION}); it was left as it is. Update spade-gym, or use another folder"
-        )
-    found = [row[0] for row in database.execute("PRAGMA quick_check(3)")]
-    if found != ["ok"]:
-        raise StoreError(_damaged(path, "; ".join(found)))
-
-
-def _version(database: sqlite3.Connection) -> int:
-    return int(database.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _damaged(path: Path, problem: str) -> str:
-    return (
-        f"{path} is damaged: {problem}. It was left as it is: restore it from a copy (with {path.name}-wal, if there "
-        "is one), or start a new run in another folder"
-    )
+    def _decoded_tail(self) -> Iterator[Row]:
+        for n, rows in self._rows("SELECT n, rows FROM tail ORDER BY n"):
+            try:
+                yield from _decode(rows)
+            except msgspec.DecodeError as error:
+                raise StoreError(damaged(self.path, f"row {n} of its tail cannot be read: {error}")) from error

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -15,6 +16,7 @@ from spade_gym.types import Status
 Kind = Literal["program", "make", "reset", "attribute"]
 Arm = Literal["plain", "hint"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+_TEXTS = ("skill", "parent", "mutation", "hint", "setting")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Task:
         parent: Id of the task that it was made from, or "".
         mutation: How it differs from its parent, or "".
         hint: Privileged advice, or "".
+        setting: Of a program (``single_turn``, ``multi_turn``, ``tool_use``), or "".
     """
 
     kind: Kind
@@ -37,15 +40,21 @@ class Task:
     parent: str = ""
     mutation: str = ""
     hint: str = ""
+    setting: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a kind that nobody can apply."""
+        """Refuse a kind that nobody can apply, and fields of other types."""
         if self.kind not in get_args(Kind):
             raise ValueError(f"a task's kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r}")
+        if not isinstance(self.value, Mapping):
+            raise ValueError(f"a task's value must be a mapping of names to JSON values, got {self.value!r}")
+        for name, text in zip(_TEXTS, (self.skill, self.parent, self.mutation, self.hint, self.setting), strict=True):
+            if not isinstance(text, str):
+                raise ValueError(f"a task's {name} must be a text, got {text!r}")
 
     @functools.cached_property
     def id(self) -> str:
-        """Sixteen hexadecimal digits that equal tasks share; skill, lineage and hint do not count.
+        """Sixteen hexadecimal digits that equal tasks share; skill, setting, lineage and hint do not count.
 
         Raises:
             ValueError: The value is not JSON.
@@ -60,7 +69,7 @@ class Task:
         """Return the task as JSON values."""
         return {
             "kind": self.kind, "value": dict(self.value), "skill": self.skill, "parent": self.parent,
-            "mutation": self.mutation, "hint": self.hint,
+            "mutation": self.mutation, "hint": self.hint, "setting": self.setting,
         }  # fmt: skip
 
     @classmethod
@@ -132,5 +141,17 @@ class Outcome:
         if self.status not in STATUSES:
             raise ValueError(f"an outcome's status must be one of {', '.join(STATUSES)}, got {self.status!r}")
         for name, number in (("total", self.total), ("value", self.value)):
+            if type(number) is not float and number is not None:
+                _check_type(name, number, numbers.Real, "a number")
             if number is not None and not math.isfinite(number):
                 raise ValueError(f"an outcome's {name} must be finite, got {number!r} for ticket {self.ticket}")
+        if not type(self.ticket) is type(self.seed) is type(self.length) is type(self.policy_version) is int:
+            for name in ("ticket", "seed", "length", "policy_version"):
+                _check_type(name, getattr(self, name), numbers.Integral, "a whole number")
+        if self.total is None:
+            raise ValueError(f"an outcome's total must be a number, got None for ticket {self.ticket}")
+
+
+def _check_type(name: str, value: object, kind: type, allowed: str) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"an outcome's {name} must be {allowed}, got {value!r}")

@@ -25,14 +25,18 @@ class Summary(NamedTuple):
         task: The task, with its lineage and hint.
         wins: Win rate of its plays without the hint; ``None`` without such plays.
         regret: Signed hint regret, paired by seed where both arms share seeds; ``None`` where an arm is missing.
+        seeds: Instance seeds of the plays that were kept, each once, ascending.
         num_plays: All valid plays ever.
+        policy_version: Of the player in the last play; ``None`` without plays.
         staleness: Asks since it was last handed out.
     """
 
     task: Task
     wins: WinRate | None
     regret: Score | None
+    seeds: tuple[int, ...]
     num_plays: int
+    policy_version: int | None
     staleness: int
 
 
@@ -54,11 +58,12 @@ def summaries(memory: Memory, *, now: int, skill: str | None = None) -> list[Sum
     for slot, asked in zip(memory.slots(), memory.last_asked, strict=True):
         record = memory.record(int(slot))
         if skill is None or record.task.skill == skill:
-            found.append(_summary(record, now - int(asked)))
+            found.append(summary(record, staleness=now - int(asked)))
     return found
 
 
-def _summary(record: Record, staleness: int) -> Summary:
+def summary(record: Record, *, staleness: int) -> Summary:
+    """Return one record in numbers."""
     outcomes = record.log.outcomes()
     wins = win_rate(outcomes)
     regret = hint_regret(outcomes, pairing="paired")
@@ -68,7 +73,9 @@ def _summary(record: Record, staleness: int) -> Summary:
         record.task,
         wins if isinstance(wins, WinRate) else None,
         regret if isinstance(regret, Score) else None,
+        tuple(np.unique(outcomes.seeds).tolist()),
         record.log.num_plays,
+        int(outcomes.policy_versions[-1]) if len(outcomes) else None,
         staleness,
     )
 

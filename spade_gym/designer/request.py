@@ -6,10 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from spade_gym.errors import SpadeError
 from spade_gym.models.base import Completion, Message
+from spade_gym.programs.program import Program
 from spade_gym.types import Setting
 
 Difficulty = Literal["easy", "medium", "hard"]
+
+
+class DesignerError(SpadeError):
+    """A designer that is unknown, lacks what it needs, or has nothing to draw from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,11 @@ class DesignReply:
         messages: The prompt, for designers that are language models.
         prompt_ids: The prompt's token ids, where known.
         completion: With ids and log-probabilities, for training; ``None`` where no model sampled it.
-        origin: Where it comes from (designer, document, licence …): text values, kept in the manifest.
+        origin: Where it comes from (designer, document, licence …): text values, kept in the manifest. ``document``
+            names the text that it is grounded in. ``setting``, ``skill`` and ``difficulty`` stand here when they
+            are others than the request's, as with replies that were recorded for another request.
+        program: The program itself, from designers that draw or change existing ones; ``None`` where it must be
+            read from the text.
     """
 
     request: DesignRequest
@@ -110,6 +120,7 @@ class DesignReply:
     prompt_ids: tuple[int, ...] | None = None
     completion: Completion | None = None
     origin: tuple[tuple[str, str], ...] = ()
+    program: Program | None = None
 
 
 class Designer(Protocol):

@@ -83,7 +83,7 @@ def sanitise(source: str, *, bare: bool = False) -> Sanitised:
                 names += [name for name in changed if name not in names]
     except RecursionError as error:
         raise ReplyError("The program is nested too deeply to be read.", check="syntax") from error
-    return Sanitised(source, tuple(names), _stage(names))
+    return Sanitised(source, tuple(names), stage_of(names))
 
 
 def name_of(repair: Repair) -> str:
@@ -129,7 +129,7 @@ def _chain(source: str, repairs: Sequence[Repair]) -> str:
     return source
 
 
-def _stage(names: Sequence[str]) -> Stage:
+def stage_of(names: Sequence[str]) -> Stage:
     """Return from where on a program with these repairs is executable."""
     real = [name for name in names if name not in _HARMLESS]
     return "raw" if not real else "fence" if set(real) <= {"remove_stray_fence", "remove_language_tag"} else "repaired"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import warnings
 
 _GRAM = 5
 
@@ -18,7 +19,10 @@ def skeleton(source: str) -> frozenset[tuple[str, ...]]:
         SyntaxError: The source does not parse.
     """
     types: list[str] = []
-    _walk(ast.parse(source), types)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd escapes in a program's strings
+        tree = ast.parse(source)
+    _walk(tree, types)
     return frozenset(tuple(types[i : i + _GRAM]) for i in range(len(types) - _GRAM + 1))
 
 

@@ -1,1 +1,1 @@
-"""A recorded reply of a model, for the demonstration and the examples."""
+"""Recorded replies of models, sound and flawed ones, for demonstrations, examples and the designer ``recorded``."""

@@ -16,10 +16,11 @@ class PlayOrder:
 
     Attributes:
         key: Names the play in a run, the same when the run is repeated: ``play/<rollout>/<environment>/<arm>/<n>``.
+            What follows the last ``/`` is the repetition, by which plays of both arms are paired (``pairs.py``).
         program: What to play; its manifest holds the hint.
         seed: Of the instance.
         arm: ``plain`` or ``hint``.
-        sampling_seed: Seeds the model's draws; turn t uses a child of it.
+        sampling_seed: Seeds the model's draws; turn t uses its t-th child.
     """
 
     key: str
@@ -68,6 +69,7 @@ class Play:
         prompt_tokens: Tokens read, summed over turns.
         completion_tokens: Tokens sampled.
         seconds: From the reset to the end.
+        last_observation: What the environment showed last, to which no reply was made; "" where there is none.
     """
 
     key: str
@@ -86,3 +88,4 @@ class Play:
     prompt_tokens: int
     completion_tokens: int
     seconds: float
+    last_observation: str = ""

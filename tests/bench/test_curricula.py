@@ -7,6 +7,7 @@ import pytest
 from spade_gym.bench import curricula, curricula_cost
 from spade_gym.bench.curricula import Size, measure, summary
 from spade_gym.bench.curricula_report import report
+from spade_gym.bench.curricula_transport import Still, measure_served, measure_wrapper
 from spade_gym.cli.main import main
 from spade_gym.curriculum import preset
 
@@ -24,8 +25,8 @@ def result():
 
 def test_every_row_is_there(result):
     toy = {(row["preset"], row["feedback"], row["always_teaches"]) for row in result["toy"]["rows"]}
-    assert len(toy) == 2 * (8 + 3)
-    assert {name for name, _, _ in toy} == set(curricula.TOY_PRESETS)
+    assert len(toy) == 2 * (11 + 3)
+    assert {name for name, _, _ in toy} == set(curricula.TOY_PRESETS) == set(preset.names())
     assert {name for name, _, always in toy if always} == {"robust-plr", "accel", "sfl"}
     assert [row["preset"] for row in result["maze"]["rows"]] == list(curricula.MAZE_PRESETS)
     assert all(len(row["mastered"]["values"]) == 2 for row in result["toy"]["rows"])
@@ -45,6 +46,19 @@ def test_the_table_shows_every_row(result):
     for name in curricula.TOY_PRESETS:
         assert any(name in line for line in lines)
     assert any(line.startswith("default_within (plr)") for line in lines)
+
+
+def test_what_the_wrapper_adds_is_measured_against_the_bare_environment():
+    assert -5 < measure_wrapper("plr", num_episodes=1, repetitions=3) < 50  # loose: this machine may be busy
+    bare = Still()
+    bare.reset()
+    assert [bare.step(0)[2] for _ in range(1000)] == [False] * 999 + [True]
+
+
+def test_every_actor_of_the_server_asks_and_tells():
+    served = measure_served("uniform", num_pairs=1)
+    assert served["pairs"] == 64
+    assert served["served_us"] > 0
 
 
 def test_medians_and_intervals():
@@ -67,6 +81,8 @@ def test_the_command(capsys):
     assert main(["bench", "curricula", "--cost", "--quick", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)
     assert [row["records"] for row in cost["rows"]] == [200, 20_000]
+    assert cost["served"]["actors"] == 64
+    assert set(cost["goals"]) == {"pair_us", "ask_ratio", "served_us", "wrapper_us"}
     assert cost["goals"]["ask_ratio"]["reached"] < 10  # loose: this machine may be busy
     assert main(["bench", "curricula", "--seeds", "0"]) == 2
     assert "--seeds and --jobs must be at least 1" in capsys.readouterr().err

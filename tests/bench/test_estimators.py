@@ -1,5 +1,5 @@
 import json
-import time
+import os
 
 import numpy as np
 import pytest
@@ -114,14 +114,14 @@ def test_statistics_of_pairs_played_so_far():
 
 
 def test_the_command(capsys):
-    start = time.perf_counter()
     assert main(["bench", "estimators", "--json", "--pools", "3", "--seed", "2"]) == 0
-    assert json.loads(capsys.readouterr().out) == estimators.simulate(num_pools=3, seed=2)
+    found = json.loads(capsys.readouterr().out)
+    assert {found.pop("date")[:2], found.pop("machine")["cores"]} == {"20", os.cpu_count()}
+    assert found == estimators.simulate(num_pools=3, seed=2)
     assert main(["bench", "estimators", "--pools", "3"]) == 0
     assert "paired_shrunk at 16 plays: spearman" in capsys.readouterr().out
     assert main(["bench", "estimators", "--pools", "1"]) == 2
     assert "--pools must be at least 2" in capsys.readouterr().err
-    assert time.perf_counter() - start < 30
 
 
 def test_the_table_shows_every_row(result):

@@ -8,7 +8,7 @@ from spade_gym.cli.main import main
 from spade_gym.plugins import available
 
 needs_sb3 = pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed (extra sb3)")
-if not available("trainers"):
+if not available("learners"):
     pytest.skip("spade-gym is not installed, so its entry points are unknown", allow_module_level=True)
 
 QUICK = ["--steps", "64", "--num-envs", "4", "--eval-episodes", "5", "--num-features", "16"]

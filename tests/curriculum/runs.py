@@ -23,10 +23,10 @@ SMALL = {
 }
 
 
-def make(name: str = "accel", *, seed: int = 3, capacity: int = 20, grouped: bool = False) -> Curriculum:
+def make(name: str = "accel", *, seed: int = 3, capacity: int = 20, group_size: int = 1) -> Curriculum:
     generator = SlidingDifficulty() if name == "rlve-window" else Parameters(SPACE)
     options = {"memory": {"capacity": capacity}, **SMALL.get(name, {})}
-    return preset.make(name, generator=generator, seed=seed, grouped=grouped, **options)
+    return preset.make(name, generator=generator, seed=seed, group_size=group_size, **options)
 
 
 def outcomes_of(ticket: Ticket) -> list[Outcome]:

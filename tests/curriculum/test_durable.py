@@ -41,7 +41,7 @@ def test_a_killed_run_goes_on_as_one_that_was_not(tmp_path: Path, name: str) -> 
 
 def test_groups_and_failed_asks_are_replayed(tmp_path: Path) -> None:
     def begin() -> Curriculum:
-        return preset.make("spade", grouped=True, schedule={"num_tasks": 2, "plays": 3, "hint_plays": 3})
+        return preset.make("spade", group_size=3, schedule={"num_tasks": 2, "plays": 3, "hint_plays": 3})
 
     store = Store(tmp_path / "a")
     with DurableCurriculum(begin(), store) as curriculum:
@@ -108,7 +108,7 @@ def test_after_a_failed_write_nothing_more_is_taken(tmp_path: Path) -> None:
     store = Store(tmp_path)
     curriculum = DurableCurriculum(make(), store)
     ticket = curriculum.ask()
-    store._database.execute("DROP TABLE outcomes")
+    store._database.execute("DROP TABLE tail")
     with pytest.raises(StoreError, match="cannot be written"):
         curriculum.tell(Outcome(ticket.id, ticket.seeds[0]))
     with pytest.raises(StoreError, match="an earlier write"):

@@ -1,4 +1,4 @@
-"""Trains an agent of Stable-Baselines3 on a program: the entry point ``sb3`` of ``spade_gym.trainers``.
+"""Trains an agent of Stable-Baselines3 on a program: the entry point ``sb3`` of ``spade_gym.learners``.
 
 Nothing of Stable-Baselines3 or torch is imported before :func:`train` is called.
 """

@@ -1,0 +1,142 @@
+"""What a run's folder tells: the funnel of replies, the pools' scores, what was spent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spade_gym.cli.terminal import bold, visible
+from spade_gym.selfplay.run_store import RunStore
+
+
+def print_run(folder: Path) -> None:
+    """Print the whole of a run."""
+    with RunStore(folder, read_only=True) as store:
+        recipe = store.meta("recipe") or {}
+        print(bold(f"{visible(str(folder))}: {visible(str(recipe.get('title', '')))}"))
+        for part in (_funnel, _scores, _learning, _spent, _notes):
+            lines = part(store)
+            if lines:
+                print()
+                print("\n".join(visible(line) for line in lines))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lay out a table: the first column to the left, the others to the right."""
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    return [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *rows]
+    ]
+
+
+def number(value: float | None, form: str = ".2f") -> str:
+    """A number for a table; a dash for what is unknown."""
+    return "–" if value is None else format(value, form)
+
+
+def _funnel(store: RunStore) -> list[str]:
+    """How many replies got how far, by epoch, and why the others did not."""
+    rows = store.rows(
+        "SELECT replies.epoch, attempts.outcome, attempts.findings, attempts.manifest "
+        "FROM replies JOIN attempts USING (key) ORDER BY replies.epoch, replies.key"
+    )
+    if not rows:
+        return []
+    epochs: dict[int, Counter[str]] = {}
+    why: Counter[str] = Counter()
+    for row in rows:
+        counts = epochs.setdefault(row["epoch"], Counter())
+        counts["asked"] += 1
+        counts["parsed"] += bool(row["manifest"])
+        counts["repaired"] += "repairs = [\n" in row["manifest"] or 'repairs = ["' in row["manifest"]
+        counts["accepted"] += row["outcome"] == "accepted"
+        if row["outcome"] != "accepted":
+            failures = json.loads(row["findings"])["failures"]
+            why[failures[0]["check"] if failures else row["outcome"]] += 1
+    stages = ("asked", "parsed", "repaired", "accepted")
+    lines = table(
+        ["epoch", *stages], [[str(epoch), *(str(c[stage]) for stage in stages)] for epoch, c in epochs.items()]
+    )
+    if why:
+        lines.append("refused by: " + ", ".join(f"{check} {count}" for check, count in why.most_common()))
+    return lines
+
+
+def _scores(store: RunStore) -> list[str]:
+    """Win rates and regrets of every window."""
+    rows = store.rows(
+        "SELECT scores.*, programs.name FROM scores JOIN programs USING (digest) ORDER BY epoch, environment"
+    )
+    cells = [
+        [
+            f"{row['epoch']}/{row['environment']} {row['name']}", row["skill"], str(row["num_plays"]),
+            number(row["win_rate"]), f"[{number(row['win_low'])}, {number(row['win_high'])}]",
+            _with_error(row["regret"], row["regret_error"]), number(row["reward"]), number(row["advantage"], "+.2f"),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ["program", "skill", "plays", "won", "95 %", "regret", "reward", "advantage"]
+    return table(head, cells) if cells else []
+
+
+def _with_error(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:+.2f}" if error is None else f"{value:+.2f} ± {error:.2f}"
+
+
+def _learning(store: RunStore) -> list[str]:
+    rows = store.rows(
+        "SELECT rollout, arm, count(*) AS plays, sum(status != 'ok') AS faulty, "
+        "avg(CASE WHEN status = 'ok' THEN won END) AS won, avg(CASE WHEN status = 'ok' THEN total END) AS total "
+        "FROM plays GROUP BY rollout, arm ORDER BY rollout, arm"
+    )
+    head = ["rollout", "arm", "plays", "faulty", "won", "mean return"]
+    cells = [
+        [
+            str(row["rollout"]),
+            row["arm"],
+            str(row["plays"]),
+            str(row["faulty"]),
+            number(row["won"]),
+            number(row["total"]),
+        ]
+        for row in rows[-40:]
+    ]  # fmt: skip
+    return table(head, cells) if cells else []
+
+
+def _spent(store: RunStore) -> list[str]:
+    """Tokens and seconds, also by accepted program."""
+
+    def total(table_name: str, *columns: str) -> list[float]:
+        sums = ", ".join(f"coalesce(sum({column}), 0) AS s{place}" for place, column in enumerate(columns))
+        row: dict[str, Any] = store.row(f"SELECT {sums} FROM {table_name}") or {}
+        return [row[f"s{place}"] for place in range(len(columns))]
+
+    replies = total("replies", "prompt_tokens", "completion_tokens", "model_seconds")
+    hints = total("hints", "prompt_tokens", "completion_tokens", "hint_seconds")
+    plays = total("plays", "prompt_tokens", "completion_tokens", "play_seconds")
+    checks = total("attempts", "check_seconds")[0]
+    accepted = (store.row("SELECT count(*) AS n FROM attempts WHERE outcome = 'accepted'") or {"n": 0})["n"]
+    lines = [
+        f"designer: {replies[0]:,.0f} tokens read, {replies[1]:,.0f} sampled; checks {checks:,.1f} s",
+        f"hints: {hints[0]:,.0f} tokens read, {hints[1]:,.0f} sampled",
+        f"agent: {plays[0]:,.0f} tokens read, {plays[1]:,.0f} sampled",
+    ]
+    if accepted:
+        tokens, seconds = (replies[1] + hints[1]) / accepted, (replies[2] + hints[2] + checks) / accepted
+        lines.append(f"for each of {accepted} accepted programs: {tokens:,.0f} tokens sampled, {seconds:,.1f} s")
+    return lines
+
+
+def _notes(store: RunStore) -> list[str]:
+    rows = store.rows("SELECT * FROM notes ORDER BY rollout, position")
+    return [f"rollout {row['rollout']}, {row['kind']}: {row['message']}" for row in rows]

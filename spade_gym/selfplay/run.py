@@ -1,0 +1,214 @@
+"""Everybody who takes part in a run, opened from its recipe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from spade_gym import plugins
+from spade_gym.curriculum.writer_lock import StoreError
+from spade_gym.designer.corpus import Corpus, default_corpus, open_corpus
+from spade_gym.designer.diversity import Diversity
+from spade_gym.designer.hints import HintWriter
+from spade_gym.designer.open_designer import open_designer
+from spade_gym.designer.screen import Screen
+from spade_gym.models.base import LanguageModel, Sampling
+from spade_gym.models.open_model import open_model
+from spade_gym.rollout.rollout import Counts
+from spade_gym.selfplay.recipe import Recipe, differences
+from spade_gym.selfplay.regeneration import Workshop
+from spade_gym.selfplay.run_manifest import manifest_of
+from spade_gym.selfplay.run_store import RunStore
+from spade_gym.selfplay.settings_table import read_table
+from spade_gym.selfplay.trainer import Trainer
+
+
+class Report(Protocol):
+    """Who is told how a run goes."""
+
+    def say(self, text: str) -> None:
+        """Something happened that a person should know."""
+
+    def progress(self, label: str, total: int) -> AbstractContextManager[Callable[[Counts], None]]:
+        """Plays begin; what is returned is told the counts, and left when they are over."""
+
+
+class Silence:
+    """A report that nobody reads."""
+
+    def say(self, text: str) -> None:
+        """Do nothing."""
+
+    @contextlib.contextmanager
+    def progress(self, label: str, total: int) -> Iterator[Callable[[Counts], None]]:
+        """Do nothing."""
+        yield lambda counts: None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Who takes part.
+
+    Attributes:
+        recipe: What they were told.
+        store: Where everything is kept.
+        agent: The model that plays.
+        workshop: Who makes pools.
+        trainer: Who changes the weights.
+        report: Who is told how it goes.
+        models: All models, to be closed.
+    """
+
+    recipe: Recipe
+    store: RunStore
+    agent: LanguageModel
+    workshop: Workshop
+    trainer: Trainer
+    report: Report
+    models: tuple[LanguageModel, ...]
+
+    def close(self) -> None:
+        """Close the models and the store."""
+        try:
+            for model in self.models:
+                model.close()
+        finally:
+            self.store.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_run(
+    recipe: Recipe,
+    folder: Path | str,
+    *,
+    report: Report | None = None,
+    agent: LanguageModel | None = None,
+    designer_model: LanguageModel | None = None,
+    settings: dict[str, dict[str, Any]] | None = None,
+) -> Run:
+    """Open a run, new or to be gone on with.
+
+    Args:
+        recipe: What it is told; of a run that was begun, it must be the same.
+        folder: The run's folder.
+        report: Who is told how it goes.
+        agent: The model that plays, where it is not to be opened from the recipe.
+        designer_model: The model behind designer, hints and screen, likewise.
+        settings: Further settings of the models, by ``agent`` and ``designer``.
+
+    Raises:
+        StoreError: The folder holds a run with another recipe, or something else.
+        SpadeError: A part cannot be opened.
+    """
+    store = RunStore(folder)
+    models: list[LanguageModel] = []
+    try:
+        _check_recipe(store, recipe)
+        extra = settings or {}
+        agent = agent or open_model(recipe.models.agent, **extra.get("agent", {}))
+        models.append(agent)
+        if designer_model is None:
+            designer_model = _designer_model(recipe, agent, extra)
+        if designer_model is not None and designer_model is not agent:
+            models.append(designer_model)
+        workshop = _workshop(recipe, store, designer_model)
+        trainer = _trainer(recipe, agent)
+        _write_manifest(store, recipe, agent, workshop)
+        return Run(recipe, store, agent, workshop, trainer, report or Silence(), tuple(models))
+    except BaseException:
+        for model in models:
+            model.close()
+        store.close()
+        raise
+
+
+def _check_recipe(store: RunStore, recipe: Recipe) -> None:
+    """Refuse to go on with a run under another recipe."""
+    kept = store.meta("recipe")
+    if kept is None:
+        store.set_meta("recipe", recipe.to_json())
+        return
+    before = read_table(Recipe, kept, f"{store.path}, recipe")
+    if before.digest != recipe.digest:
+        changes = "; ".join(
+            f"{name} was {old!r} and is {new!r}" for name, (old, new) in differences(before, recipe).items()
+        )
+        raise StoreError(
+            f"the run in {store.folder} was begun with other settings: {changes}. Start it with the settings that it "
+            "had, or begin another run in another folder"
+        )
+
+
+def _needs_model(recipe: Recipe) -> bool:
+    screened = recipe.designer.screen and recipe.cycle.setting == "tool_use"
+    return recipe.designer.name == "model" or recipe.hints.source == "model" or screened
+
+
+def _designer_model(recipe: Recipe, agent: LanguageModel, extra: dict[str, dict[str, Any]]) -> LanguageModel | None:
+    if not _needs_model(recipe):
+        return None
+    if recipe.models.designer == "agent":
+        return agent
+    return open_model(recipe.models.designer, **extra.get("designer", {}))
+
+
+def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None) -> Workshop:
+    settings, hints, cycle = recipe.designer, recipe.hints, recipe.cycle
+    isolation = cycle.isolation or None
+    own = {"sampling": settings.sampling(), "thinking": settings.thinking} if settings.name == "model" else {}
+    hint_writer = None
+    if hints.source == "model" and cycle.hint_plays:
+        assert model is not None
+        sampling = Sampling(max_tokens=hints.max_tokens, temperature=hints.temperature)
+        hint_writer = HintWriter(
+            model, sampling, thinking=hints.thinking, num_tries=hints.num_tries, seed=cycle.seed, isolation=isolation
+        )
+    screen = None
+    if settings.screen and cycle.setting == "tool_use":
+        assert model is not None
+        screen = Screen(model, thinking=settings.thinking, seed=cycle.seed, isolation=isolation)
+    return Workshop(
+        recipe=recipe,
+        store=store,
+        designer=open_designer(settings.name, model=model, **own),
+        corpus=_corpus(recipe),
+        hint_writer=hint_writer,
+        screen=screen,
+        diversity=Diversity(),
+    )
+
+
+def _corpus(recipe: Recipe) -> Corpus | None:
+    name = recipe.designer.corpus
+    if name == "none":
+        return None
+    return default_corpus(recipe.cycle.setting) if name == "default" else open_corpus(name)
+
+
+def _trainer(recipe: Recipe, agent: LanguageModel) -> Trainer:
+    factory = plugins.load("trainers", recipe.trainer.name)
+    trainer: Trainer = factory(agent, recipe.trainer.options)
+    return trainer
+
+
+def _write_manifest(store: RunStore, recipe: Recipe, agent: LanguageModel, workshop: Workshop) -> None:
+    """Write ``manifest.json`` once; a run that goes on keeps the one that it was begun with."""
+    path = store.folder / "manifest.json"
+    if not path.exists():
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(manifest_of(recipe, agent, workshop), indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, path)

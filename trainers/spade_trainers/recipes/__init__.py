@@ -1,0 +1,1 @@
+"""Recipes of self-play runs, one TOML file each."""
