@@ -25,7 +25,7 @@ from spade_gym.programs.program import Manifest, Program
 LAMPS = ("red", "green", "blue", "white")
 GROUP = 8
 #: A tool-use program; each difficulty has its own number of instructions and of lamps.
-SOURCE = '''
+SOURCE = """
 import json
 import random
 
@@ -39,8 +39,9 @@ class LampsEnv(ToolUseBaseEnv):
         self._state = {{"lit": []}}
         self._user_messages = [f"Light the {{lamp}} lamp." for lamp in wanted]
         self._message_criteria = [lambda state, lamp=lamp: lamp in state["lit"] for lamp in wanted]
-        self._tools = [{{"type": "function", "function": {{"name": "light", "description": "Light a lamp.", "parameters":
-            {{"type": "object", "properties": {{"lamp": {{"type": "string"}}}}, "required": ["lamp"]}}}}}}]
+        parameters = {{"type": "object", "properties": {{"lamp": {{"type": "string"}}}}, "required": ["lamp"]}}
+        function = {{"name": "light", "description": "Light a lamp.", "parameters": parameters}}
+        self._tools = [{{"type": "function", "function": function}}]
         self.wanted = wanted
         return self._user_messages[0], {{}}
 
@@ -51,7 +52,7 @@ class LampsEnv(ToolUseBaseEnv):
     def solution(self):
         calls = [json.dumps({{"name": "light", "arguments": {{"lamp": lamp}}}}) for lamp in self.wanted]
         return "\\n".join([*(f"<tool_call>{{call}}</tool_call>" for call in calls), "<answer>done</answer>"])
-'''
+"""
 
 
 def make_pool(folder: str) -> Pool:
@@ -109,7 +110,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pool = make_pool(folder + "/pool")
         tasks = program_tasks(pool)  # *
-        curriculum = preset.make(args.preset, generator=Listed(tasks), group_size=GROUP, schedule={"min_records": 6})  # *
+        curriculum = preset.make(
+            args.preset, generator=Listed(tasks), group_size=GROUP, schedule={"min_records": 6}
+        )  # *
         rollouts = TrlRollouts(curriculum, group_size=GROUP, pool=folder + "/pool")  # *
 
         calls = [tool_call("call_tool", {"name": "light", "arguments": {"lamp": lamp}}) for lamp in LAMPS]

@@ -24,6 +24,7 @@ from spade_gym.curriculum.schedules import Desk, Schedule
 from spade_gym.curriculum.score import Score, Unknown
 from spade_gym.curriculum.task import Outcome, Task
 from spade_gym.testing_designers import check_designer as check_designer
+from spade_gym.testing_models import check_language_model as check_language_model
 from spade_gym.testing_trainers import check_trainer as check_trainer
 
 _HISTORIES = (

@@ -1,6 +1,7 @@
-"""The tables of docs/curricula.md are what docs/benchmarks/*.json hold; ``python tests/test_docs_figures.py`` mends them.
+"""The tables of docs/curricula.md are what docs/benchmarks/*.json hold.
 
-Each table stands after a comment with its name, ``<!-- figures: toy -->``, and ends with an empty line.
+``python tests/test_docs_figures.py`` writes them anew. Each table stands after a comment with its name,
+``<!-- figures: toy -->``, and ends with an empty line.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def toy() -> list[str]:
     for name, always in dict.fromkeys(key[:2] for key in rows):
         plain, noisy = rows[name, always, "noiseless"], rows[name, always, "bernoulli"]
         label = f"`{name}`, every play teaches" if always else f"`{name}`"
-        found = (interval(plain["mastered"]), interval(noisy["mastered"]), f"{noisy['trained_share']:.0%}")
-        lines.append(f"| {label} | {' | '.join(found)} |")
+        cells = (label, interval(plain["mastered"]), interval(noisy["mastered"]), f"{noisy['trained_share']:.0%}")
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

@@ -7,13 +7,12 @@ records. Only the model is a fake that answers at once (``rollout_model.py``).
 from __future__ import annotations
 
 import gc
-import os
-import platform
 import statistics
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from spade_gym.bench.machine import machine_and_date
 from spade_gym.bench.rollout_engine import Ratio, tokens_ratio
 from spade_gym.bench.rollout_model import FixedReplyModel
 from spade_gym.programs.program import Manifest, Program
@@ -156,9 +155,7 @@ def measure(size: Size) -> dict[str, Any]:
         "programs": NUM_PROGRAMS,
         "steps_per_play": STEPS_PER_PLAY,
         "memory_plays": size.memory_plays,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        **machine_and_date(),
     }
 
 

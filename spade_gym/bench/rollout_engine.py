@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from spade_gym.models.base import Completion, LanguageModel, ModelError, ModelRequest, Sampling
 from spade_gym.models.chat import ChatFormat
+from spade_gym.models.open_model import open_model
 from spade_gym.rollout.play import PlayOrder
 from spade_gym.rollout.player_settings import PlayerSettings
 from spade_gym.rollout.rollout import play_all
@@ -67,10 +68,8 @@ def tokens_ratio(orders: list[PlayOrder], *, repetitions: int = 2) -> Ratio:
         orders: What to play.
         repetitions: Comparisons, in turn; their times are added up.
     """
-    from spade_gym.models.smollm2 import open_smollm2
-
     try:
-        model = open_smollm2()
+        model = open_model("smollm2")
     except ModelError as error:
         return Ratio(None, f"not measured: {error}")
     try:

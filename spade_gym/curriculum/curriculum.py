@@ -23,6 +23,7 @@ from spade_gym.curriculum.replay_draw import Draw
 from spade_gym.curriculum.run_settings import difference, settings_of
 from spade_gym.curriculum.samplers import Exp3, Sampler, Uniform
 from spade_gym.curriculum.schedules import Desk, Order, Schedule
+from spade_gym.curriculum.scorers import needs_values
 from spade_gym.curriculum.task import Outcome, Task, Ticket
 from spade_gym.curriculum.write_tickets import write_tickets
 
@@ -97,6 +98,7 @@ class Curriculum:
         self.num_asks = 0
         self.receipts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
+        self._needs_values = needs_values(scorer)
         self._mutator = generator if isinstance(generator, Mutator) else None
         parts: tuple[object, ...] = (generator, sampler)
         self._watchers = [part for part in parts if isinstance(part, Watcher)]
@@ -143,13 +145,20 @@ class Curriculum:
             (there never was such a ticket, or it has no such seed). Only ``counted`` changes a record.
 
         Raises:
-            ValueError: The outcome's total is outside the declared range.
+            ValueError: The outcome's total is outside the declared range, or it lacks the value that the scorer needs.
+                It is then not taken, and may be told again.
         """
         low, high = self.return_range
         if outcome.status == "ok" and not low - 1e-6 <= outcome.total <= high + 1e-6:
             raise ValueError(
                 f"outcome of ticket {outcome.ticket}: total {outcome.total!r} is outside the declared return_range "
                 f"[{low:g}, {high:g}]; declare the family's range: Curriculum(..., return_range=(low, high))"
+            )
+        if self._needs_values and outcome.value is None and outcome.status == "ok":
+            raise ValueError(
+                f"outcome of ticket {outcome.ticket}: value is None, and the scorer {settings_of(self)['scorer']} needs "
+                "one: tell Outcome(value=…) (CurriculumEnv(told_by='trainer') and outcome_of(info, value=…)), or choose "
+                "a scorer of returns"
             )
         receipt = self._settle(outcome)
         self.receipts[receipt] += 1

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any, cast
 
 from spade_gym import plugins
-from spade_gym.curriculum import samplers, schedules
+from spade_gym.curriculum import generators, samplers, schedules
 from spade_gym.curriculum.curriculum import Curriculum
 from spade_gym.curriculum.gates import Gate
 from spade_gym.curriculum.generators import Generator, SlidingDifficulty
@@ -29,6 +29,11 @@ _SAMPLERS: Mapping[str, Callable[..., Sampler]] = {
     "proportional": samplers.Proportional,
     "best": samplers.Best,
     "exp3": samplers.Exp3,
+}
+_GENERATORS: Mapping[str, Callable[..., Generator]] = {
+    "listed": generators.Listed,
+    "parameters": generators.Parameters,
+    "sliding-difficulty": SlidingDifficulty,
 }
 _SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
     "always-new": schedules.AlwaysNew,
@@ -64,7 +69,7 @@ def table(name: str) -> dict[str, Any]:
 def make(
     name: str = DEFAULT,
     *,
-    generator: Generator | None = None,
+    generator: Generator | Mapping[str, Any] | None = None,
     gates: Iterable[Gate] = (),
     seed: int = 0,
     return_range: tuple[float, float] = (0.0, 1.0),
@@ -75,7 +80,8 @@ def make(
 
     Args:
         name: One of ``names()``.
-        generator: Where tasks come from; ``None`` when all are added by hand.
+        generator: Where tasks come from, or a table with its ``name`` (built in, or a third party's) and options;
+            ``None`` when all are added by hand.
         gates: Judge tasks before they enter.
         seed: Seeds everything that is drawn.
         return_range: Declared range of returns.
@@ -101,7 +107,7 @@ def make(
 def compose(
     settings: Mapping[str, Any],
     *,
-    generator: Generator | None = None,
+    generator: Generator | Mapping[str, Any] | None = None,
     gates: Iterable[Gate] = (),
     seed: int = 0,
     return_range: tuple[float, float] = (0.0, 1.0),
@@ -120,6 +126,8 @@ def compose(
             raise _unknown("part of a curriculum", name, _PARTS)
     for name, changes in overrides.items():
         parts[name] = dict(changes) if "name" in changes else {**parts[name], **changes}
+    if isinstance(generator, Mapping):
+        generator = cast(Generator, _part("generator", dict(generator), _GENERATORS, "generators"))
     if settings.get("generator") == "sliding-difficulty" and not isinstance(generator, SlidingDifficulty):
         raise ValueError(f"this curriculum needs a SlidingDifficulty as its generator, got {type(generator).__name__}")
     return Curriculum(

@@ -37,6 +37,15 @@ def trainer_value(outcomes: Outcomes, *, num_plays: int = 1) -> Score | Unknown:
     return Score(float(values.mean()), error, len(values))
 
 
+#: The mark of a scorer for which every outcome must bring a value; third parties set it on theirs.
+trainer_value.needs_values = True  # type: ignore[attr-defined]
+
+
+def needs_values(scorer: Scorer) -> bool:
+    """Whether a scorer is marked as one that every outcome must bring a value for."""
+    return bool(getattr(getattr(scorer, "func", scorer), "needs_values", False))
+
+
 def no_score(outcomes: Outcomes) -> Score | Unknown:
     """For methods that rank nothing."""
     return Unknown("this method does not score tasks", len(outcomes))

@@ -26,26 +26,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-import msgspec
-
-from spade_gym.curriculum.journal import Added, Asked, Entry, Snapshot, Told, outcome_row, task_row, ticket_row, told
+from spade_gym.curriculum.journal import Entry, Snapshot, Told
 from spade_gym.curriculum.store_schema import FILE_NAME, TABLES, check_contents, check_header, create, damaged
-from spade_gym.curriculum.task import Task, Ticket
+from spade_gym.curriculum.store_tables import TASKS, Row, Tables, encode, rows_of
+from spade_gym.curriculum.task import Task
 from spade_gym.curriculum.writer_lock import StoreError, take_lock
 
 __all__ = ["FILE_NAME", "Store", "StoreError"]
 
 Durability = Literal["process", "power"]
-#: A row of the journal with the place of its table in ``TABLES``.
-Row = tuple[int, tuple[int | float | str | bool | None, ...]]
-
 _SNAPSHOTS_KEPT = 2
 _CHECKPOINT_PAGES = 4000
 _TASKS_REMEMBERED = 20_000
 _TAIL_ROWS = 512
-_TASKS, _TICKETS, _OUTCOMES, _ADDITIONS = range(len(TABLES))
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Row]).decode
 
 
 class Store:
@@ -82,9 +75,10 @@ class Store:
             self._lock = take_lock(self.path)
         try:
             self._database = self._connect()
+            self._tables = Tables(self._database, self.path)
             if not read_only:
                 self._last = self.last()
-                self._tail = list(self._decoded_tail())
+                self._tail = self._tables.tail()
         except StoreError:
             self._release()
             raise
@@ -165,7 +159,7 @@ class Store:
             StoreError: The store is read-only, belongs to another process, or the disk refuses.
         """
         self._check_writable()
-        rows = self._rows_of(entries)
+        rows = rows_of(entries, known=self._written)
         if not rows and snapshot is None:
             return 0
         last = max([self._last, *(entry.n for entry in entries[-1:]), snapshot.n if snapshot else 0])
@@ -176,7 +170,7 @@ class Store:
             )
         if snapshot is None and len(self._tail) + len(rows) < _TAIL_ROWS:
             with self._writing():
-                self._database.execute("INSERT INTO tail VALUES (?,?)", (last, _encode(rows)))
+                self._database.execute("INSERT INTO tail VALUES (?,?)", (last, encode(rows)))
             self._tail += rows
             size = 0
         else:
@@ -184,7 +178,7 @@ class Store:
         self._last = last
         if len(self._written) > _TASKS_REMEMBERED:
             self._written.clear()
-        self._written.update(str(row[0]) for table, row in rows if table == _TASKS)
+        self._written.update(str(row[0]) for table, row in rows if table == TASKS)
         return size
 
     def _write(self, rows: list[Row], snapshot: Snapshot | None) -> int:
@@ -195,7 +189,7 @@ class Store:
             for table, name in enumerate(TABLES):
                 these = [row for place, row in (*self._tail, *rows) if place == table]
                 if these:
-                    verb = "INSERT OR IGNORE" if table == _TASKS else "INSERT"
+                    verb = "INSERT OR IGNORE" if table == TASKS else "INSERT"
                     marks = ",".join("?" * len(these[0]))
                     self._database.executemany(f"{verb} INTO {name} VALUES ({marks})", these)
             run("DELETE FROM tail")
@@ -212,22 +206,6 @@ class Store:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             raise StoreError(f"{self.path} cannot be written: {error}; nothing of this commit was kept") from error
-
-    def _rows_of(self, entries: Sequence[Entry]) -> list[Row]:
-        rows: list[Row] = []
-        for entry in entries:
-            task = None
-            if isinstance(entry, Told):
-                rows.append((_OUTCOMES, outcome_row(entry)))
-            elif isinstance(entry, Asked):
-                task = None if entry.ticket is None else entry.ticket.task
-                rows.append((_TICKETS, ticket_row(entry)))
-            else:
-                task = entry.task
-                rows.append((_ADDITIONS, (entry.n, task.id, entry.reason)))
-            if task is not None and task.id not in self._written:
-                rows.append((_TASKS, task_row(task)))
-        return rows
 
     def _write_snapshot(self, snapshot: Snapshot) -> int:
         text = json.dumps(snapshot.state)
@@ -256,83 +234,20 @@ class Store:
         Raises:
             StoreError: It is damaged.
         """
-        row = self._rows("SELECT n, settings, state FROM snapshots ORDER BY n DESC LIMIT 1")
-        for n, settings, state in row:
-            try:
-                return Snapshot(n, json.loads(settings), json.loads(zlib.decompress(state)))
-            except (zlib.error, ValueError) as error:
-                raise StoreError(damaged(self.path, f"snapshot {n} cannot be read: {error}")) from error
-        return None
+        return self._tables.snapshot()
 
     def last(self) -> int:
         """Place of the last entry in the journal; 0 when there is none."""
-        with self._reading():
-            tables = ("tickets", "outcomes", "additions", "snapshots", "tail")
-            places = [row[0] for table in tables for row in self._rows(f"SELECT coalesce(max(n), 0) FROM {table}")]
-        return int(max(places))
+        return self._tables.last()
 
     def journal(self, after: int = 0) -> list[Entry]:
         """Return all entries later than a place, in order."""
-        entries: list[Entry] = []
-        with self._reading():
-            tasks = {task.id: task for task in self.tasks()}
-            for n, number, task, seeds, arm, train, actor in self._table(_TICKETS, after):
-                ticket = None
-                if number is not None:
-                    ticket = Ticket(number, self._task(tasks, task), tuple(json.loads(seeds)), arm, bool(train), actor)
-                entries.append(Asked(n, actor, ticket))
-            entries += [told(row) for row in self._table(_OUTCOMES, after)]
-            for n, task, reason in self._table(_ADDITIONS, after):
-                entries.append(Added(n, self._task(tasks, task), reason))
-        return sorted(entries, key=lambda entry: entry.n)
-
-    def _task(self, tasks: dict[str, Task], task_id: str) -> Task:
-        if task_id not in tasks:
-            raise StoreError(damaged(self.path, f"the task {task_id} is missing"))
-        return tasks[task_id]
+        return self._tables.journal(after)
 
     def tasks(self) -> Iterator[Task]:
         """Yield every task that was handed out or added, ordered by id."""
-        with self._reading():
-            rows = {row[0]: row for row in self._tail_rows(_TASKS)}
-            rows |= {row[0]: row for row in self._rows("SELECT * FROM tasks")}
-        for _, (_, kind, value, *rest) in sorted(rows.items()):
-            yield Task(kind, json.loads(value), *rest)
+        return self._tables.tasks()
 
     def outcomes(self) -> Iterator[Told]:
         """Yield every outcome that was told, in order."""
-        with self._reading():
-            rows = list(self._table(_OUTCOMES))
-        yield from map(told, rows)
-
-    def _table(self, table: int, after: int = 0) -> Iterator[Any]:
-        yield from self._rows(f"SELECT * FROM {TABLES[table]} WHERE n > ? ORDER BY n", after)
-        yield from (row for row in self._tail_rows(table) if row[0] > after)
-
-    def _tail_rows(self, table: int) -> Iterator[Any]:
-        yield from (row for place, row in self._decoded_tail() if place == table)
-
-    def _rows(self, query: str, *arguments: Any) -> Iterator[Any]:
-        try:
-            yield from self._database.execute(query, arguments)
-        except sqlite3.DatabaseError as error:
-            raise StoreError(damaged(self.path, str(error))) from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """See one state of the database, whatever a writer does meanwhile."""
-        if self._database.in_transaction:
-            yield
-            return
-        list(self._rows("BEGIN"))
-        try:
-            yield
-        finally:
-            list(self._rows("COMMIT"))
-
-    def _decoded_tail(self) -> Iterator[Row]:
-        for n, rows in self._rows("SELECT n, rows FROM tail ORDER BY n"):
-            try:
-                yield from _decode(rows)
-            except msgspec.DecodeError as error:
-                raise StoreError(damaged(self.path, f"row {n} of its tail cannot be read: {error}")) from error
+        return self._tables.outcomes()

@@ -114,8 +114,7 @@ class TaskEnvironments:
             ValueError: The task, or its hint, cannot be applied.
         """
         task = ticket.task
-        env = self._env_of(task)
-        self._check_spaces(env, task)
+        env = self.check(task)
         hinted = ticket.arm == "hint"
         if task.kind == "program":
             return Prepared(env, {"hint": True} if hinted else {}, "")
@@ -188,6 +187,18 @@ class TaskEnvironments:
             setattr(env.unwrapped, name, value)
 
     # ---- checking
+
+    def check(self, task: Task) -> Env:
+        """Return the environment that plays a task, which has not been applied to it yet.
+
+        Raises:
+            SpaceMismatch: Its spaces are others than those of this object.
+            SpadeError: There is no such program.
+            ValueError: It cannot be made.
+        """
+        env = self._env_of(task)
+        self._check_spaces(env, task)
+        return env
 
     def _check_spaces(self, env: Env, task: Task) -> None:
         for name, wanted, got in (

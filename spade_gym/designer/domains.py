@@ -63,7 +63,7 @@ VARIANTS = MappingProxyType(
         "irrelevant_request": Variant(
             "with an irrelevant request",
             "One instruction also asks for something that no tool can do, such as the weather; the player leaves it "
-            "and does the rest. The criterion tests only what the tools can do, and that nothing else was changed.",
+            "and does the rest. The criterion tests only what the tools can do.",
             1,
         ),
     }

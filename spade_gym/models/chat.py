@@ -16,7 +16,7 @@ from spade_gym.models.chat_delta import Delta, Piece, rendered_piece
 from spade_gym.models.chat_template import ChatTemplate, TurnTemplate
 from spade_gym.models.chat_text import TextChat, check_answer_due, check_completion, check_observed, check_start
 from spade_gym.models.chat_thinking import answer_start
-from spade_gym.models.chat_tokens import ChatTokenizer, TokenEncoder, refused
+from spade_gym.models.chat_tokens import ChatTokenizer, TokenEncoder
 from spade_gym.models.chat_turns import Turns
 from spade_gym.models.sample import Sample
 
@@ -111,25 +111,14 @@ class ChatFormat:
         return self._openings[key]
 
     def _rendered(self, messages: Sequence[Message], tools: Tools, thinking: bool | None) -> Piece:
-        encoder = self.encoder
-        cut = encoder.cut_for([message.content for message in messages])
-        for exploded in (False, True):
-            pairs = [
-                (
-                    message.role,
-                    encoder.exploded(message.content, cut)
-                    if exploded and message.role != "assistant"
-                    else encoder.neutral(message.content, cut, own=message.role == "assistant"),
-                )
-                for message in messages
-            ]
-            text, shorter = (
-                self._template.render(pairs, tools=tools, thinking=thinking, generation=generation)
-                for generation in (True, False)
-            )
-            if (piece := rendered_piece(text, shorter, cut, encoder)) is not None:
-                return piece
-        raise refused([message.content for message in messages])
+        roles = [message.role for message in messages]
+
+        def render(contents: Sequence[str], generation: bool) -> str:
+            pairs = list(zip(roles, contents, strict=True))
+            return self._template.render(pairs, tools=tools, thinking=thinking, generation=generation)
+
+        own = [role == "assistant" for role in roles]
+        return rendered_piece(render, [message.content for message in messages], self.encoder, own=own)
 
 
 class _Exchange(NamedTuple):

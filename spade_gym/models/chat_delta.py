@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from spade_gym.models.base import ModelError
@@ -101,29 +101,46 @@ class Delta:
         return ids
 
 
-def rendered_piece(text: str, shorter: str, cut: str, encoder: TokenEncoder, after: str = "") -> Piece | None:
-    """Return the ids of rendered messages, or ``None`` when their contents made control tokens.
+def rendered_piece(
+    render: Callable[[Sequence[str], bool], str],
+    contents: Sequence[str],
+    encoder: TokenEncoder,
+    *,
+    own: Sequence[bool] = (),
+    after: str = "",
+) -> Piece:
+    """Return the ids of messages whose layout depends on their contents.
 
     Args:
-        text: With the generation prompt.
-        shorter: Without it.
-        cut: Marks cuts in both.
+        render: From contents, and whether to open an answer, to text.
+        contents: Of the messages.
         encoder: Of the model.
+        own: Which of them the model said itself; none by default.
         after: The control text before them; "" for none.
 
     Raises:
-        ModelError: ``text`` does not begin with ``shorter``.
+        ModelError: A content cannot be encoded without control tokens, or the template refuses it.
     """
-    if not text.startswith(shorter):
-        raise ModelError(
-            f"the chat template changes earlier messages when it opens an answer: they end with {shorter[-60:]!r}, and "
-            f"then with {text[-120:]!r}; give the tokenizer a template that only appends"
-        )
-    body, end = _ends(text, text[len(shorter) :], encoder)
-    ids = encoder.encode_after(after, body, cut)
-    if encoder.controls(ids) != encoder.written(body, cut):
-        return None
-    return Piece(ids, encoder.encode_after(end.control, end.generation), end.control, end.lead)
+    cut = encoder.cut_for(contents)
+    said = list(zip(contents, own or [False] * len(contents), strict=True))
+    neutral = [encoder.neutral(content, cut, own=own) for content, own in said]
+    exploded = [
+        put if own else encoder.exploded(content, cut) for put, (content, own) in zip(neutral, said, strict=True)
+    ]
+    apart = [put if own or not put else cut + put + cut for put, (_, own) in zip(neutral, said, strict=True)]
+    controls = encoder.written(render(apart, False), cut)
+    for put in (neutral, exploded):
+        text, shorter = render(put, True), render(put, False)
+        if not text.startswith(shorter):
+            raise ModelError(
+                f"the chat template changes earlier messages when it opens an answer: they end with {shorter[-60:]!r}, "
+                f"and then with {text[-120:]!r}; give the tokenizer a template that only appends"
+            )
+        body, end = _ends(text, text[len(shorter) :], encoder)
+        ids = encoder.encode_after(after, body, cut)
+        if encoder.controls(ids) == controls:
+            return Piece(ids, encoder.encode_after(end.control, end.generation), end.control, end.lead)
+    raise refused(contents)
 
 
 def _ends(text: str, generation: str, encoder: TokenEncoder) -> tuple[str, _End]:

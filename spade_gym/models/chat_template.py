@@ -6,7 +6,6 @@ family is known by name.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,14 @@ from spade_gym.models.base import ModelError
 from spade_gym.models.chat_tokens import ChatTokenizer, TokenEncoder
 
 #: Templates that write the date write this one (the default of Llama 3), so that prompts do not change overnight.
-_TODAY = datetime.date(2024, 7, 26)
+_TODAY = "26 Jul 2024"
+#: Stands in for the function that other templates call; transformers passes them no function.
+_STRFTIME_NOW = """{%- macro strftime_now(format) -%}
+{{ format | replace("%d", "26") | replace("%m", "07") | replace("%Y", "2024") | replace("%y", "24")
+   | replace("%B", "July") | replace("%b", "Jul") | replace("%A", "Friday") | replace("%a", "Fri")
+   | replace("%H", "00") | replace("%M", "00") | replace("%S", "00") }}
+{%- endmacro -%}
+"""
 _ASKED, _THOUGHT, _ANSWER = "Qz1asked", "Qz2thought", "Qz3answer"
 _THINKING = f"<think>\n{_THOUGHT}\n</think>\n\n"
 #: Contents that a template might change: white space, none at all, signs that JSON and HTML escape, other scripts.
@@ -42,6 +48,9 @@ class ChatTemplate:
     def __init__(self, tokenizer: ChatTokenizer) -> None:
         self._tokenizer = tokenizer
         self.name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+        source = getattr(tokenizer, "chat_template", None)
+        dated = isinstance(source, str) and "strftime_now" in source
+        self._settings = {"chat_template": f"{_STRFTIME_NOW}{source}"} if dated else {}
 
     def render(
         self, pairs: Sequence[Pair], *, tools: Sequence[Mapping[str, Any]], thinking: bool | None, generation: bool
@@ -64,8 +73,8 @@ class ChatTemplate:
                 tools=[dict(tool) for tool in tools] or None,
                 tokenize=False,
                 add_generation_prompt=generation,
-                date_string=_TODAY.strftime("%d %b %Y"),
-                strftime_now=_TODAY.strftime,
+                date_string=_TODAY,
+                **self._settings,
                 **switches,
             )
         except Exception as error:  # a template is somebody's program, and may raise anything

@@ -4,8 +4,8 @@ A message may hold any text, ``<|im_end|>`` or ``</think>`` too. Such texts are 
 rendered (by noncharacters that it does not hold itself), and the rendered text is encoded piece by piece: no piece
 holds a whole one, so the ids spell it as plain text and decode to what was said. Template and messages are otherwise
 encoded as one text, as the tokenizer itself would. The control ids that come out are compared with those that the
-template wrote; where a tokenizer joins the pieces again (by normalising), the message is encoded by single characters,
-and if even that helps nothing, refused.
+template wrote; where others come out (a normaliser made them, or the texts around a message complete them), the message
+is encoded by single characters, and if even that helps nothing, refused.
 """
 
 from __future__ import annotations
@@ -62,11 +62,6 @@ class TokenEncoder:
         self._control = control
         self._any = _pattern(control)
         self._special = _pattern(text for text in control if added[text][1].special)
-        self._firsts = {text[0] for text in control}
-        self._lasts = {text[-1] for text in control}
-        self._heads = {text[:size] for text in control for size in range(1, len(text))}
-        self._tails = {text[size:] for text in control for size in range(1, len(text))}
-        self._longest = max(map(len, control), default=0)
         self._tokenizer = tokenizer
         self._encode = _encoding(tokenizer)
 
@@ -78,7 +73,7 @@ class TokenEncoder:
         return _CUT * (1 + max(runs, default=0))
 
     def neutral(self, content: str, cut: str, *, own: bool = False) -> str:
-        """Return a content with a cut inside every control text, and at its ends where one could begin or end.
+        """Return a content with a cut inside every control text.
 
         Unpaired surrogates, which no tokenizer takes, become U+FFFD.
 
@@ -90,26 +85,11 @@ class TokenEncoder:
         if not content.isascii():
             content = _UNPAIRED.sub("\ufffd", content)
         pattern = self._special if own else self._any
-        text = pattern.sub(lambda match: match[0][0] + cut + match[0][1:], content)
-        if own:
-            return text
-        return (cut if self._may_end_one(content) else "") + text + (cut if self._may_begin_one(content) else "")
+        return pattern.sub(lambda match: match[0][0] + cut + match[0][1:], content)
 
     def exploded(self, content: str, cut: str) -> str:
-        """Return a content with a cut between all its characters."""
-        return cut + cut.join(_UNPAIRED.sub("\ufffd", content)) + cut
-
-    def _may_begin_one(self, content: str) -> bool:
-        start = max(0, len(content) - self._longest)
-        if not any(content.find(first, start) >= 0 for first in self._firsts):
-            return False
-        return any(content[index:] in self._heads for index in range(start, len(content)))
-
-    def _may_end_one(self, content: str) -> bool:
-        end = min(len(content), self._longest)
-        if not any(content.find(last, 0, end) >= 0 for last in self._lasts):
-            return False
-        return any(content[:size] in self._tails for size in range(1, end + 1))
+        """Return a content with cuts between all its characters and at its ends; "" stays."""
+        return cut + cut.join(_UNPAIRED.sub("\ufffd", content)) + cut if content else ""
 
     # ---- ids
 

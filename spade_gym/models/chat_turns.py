@@ -8,7 +8,7 @@ from typing import cast
 from spade_gym.models.base import Message, ModelError, Role
 from spade_gym.models.chat_delta import Delta, Piece, rendered_piece
 from spade_gym.models.chat_template import Following, TurnTemplate
-from spade_gym.models.chat_tokens import TokenEncoder, refused
+from spade_gym.models.chat_tokens import TokenEncoder
 
 
 class Turns:
@@ -64,18 +64,21 @@ class Turns:
             )
 
     def piece(self, delta: Delta | None, messages: Sequence[Message]) -> Piece:
-        """Return the ids that messages add after an answer and its closing."""
+        """Return the ids that messages add after an answer and its closing.
+
+        Raises:
+            ModelError: A content cannot be encoded without control tokens, or the template refuses it.
+        """
         contents = [message.content for message in messages]
         if delta is not None:
             return delta.piece(contents)
-        encoder, roles = self.encoder, [message.role for message in messages]
-        cut = encoder.cut_for(contents)
-        for change in (encoder.neutral, encoder.exploded):
-            put = [change(content, cut) for content in contents]
-            text, shorter = self.template.tail(roles, put), self.template.tail(roles, put, False)
-            if (piece := rendered_piece(text, shorter, cut, encoder, self._after)) is not None:
-                return piece
-        raise refused(contents)
+        roles = [message.role for message in messages]
+        return rendered_piece(
+            lambda put, generation: self.template.tail(roles, put, generation),
+            contents,
+            self.encoder,
+            after=self._after,
+        )
 
     def header(self, piece: Piece, text: str) -> list[int]:
         """Return the ids of what stands between the body of a piece and an earlier answer to it."""

@@ -202,7 +202,8 @@ class Decoder:
             **{self._cache_name: self._cache},
             **self._last_only,
         )
-        return result.logits[:, -1]  # type: ignore[no-any-return]
+        logits: torch.Tensor = result.logits[:, -1]
+        return logits
 
     def _masks(self, columns: torch.Tensor, width: int) -> Any:
         """Return what is added to attention scores: each position sees its own row up to itself."""
@@ -220,22 +221,31 @@ class Decoder:
         nothing = torch.zeros((), dtype=dtype, device=seen.device)
         return nothing.expand(seen.shape).masked_fill(~seen, torch.finfo(dtype).min)
 
-    @torch.inference_mode()
     def _check_parity(self, vocabulary: int) -> None:
-        """Compare passes with padding, a cache and a mask with one plain pass: a wrong cache gives no error, but noise."""
+        """Compare passes with padding, cache and mask with a plain one: a wrong cache gives no error, but noise."""
         ids = [(7 * place + 3) % vocabulary for place in range(12)]
         try:
             self._forward(0, [ids[:5], ids[:3]], [0, 0])
             self._forward(0, [ids[5:6], ids[3:4]], [5, 3])
             found = self._forward(0, [ids[6:], ids[4:10]], [6, 4])[0]
             plain = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, -1]
-        except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ModelError(
-                f"the decode loop cannot drive {type(_innermost(self.model)).__name__}: {type(error).__name__}: {error}; "
-                "open it as vllm:PATH or behind a server as openai:URL#MODEL"
+                f"the decode loop cannot drive {type(_innermost(self.model)).__name__} "
+                f"({type(error).__name__}: {error}); open it as vllm:PATH or openai:URL#MODEL"
             ) from error
         distance = 0.5 * (found.float().softmax(-1) - plain.float().softmax(-1)).abs().sum().item()
-        if distance > _TOLERANCE:  # weights that are not finite are no fault of the loop: their requests fail one by one
+        if (
+            distance > _TOLERANCE
+        ):  # weights that are not finite are no fault of the loop: their requests fail one by one
             raise ModelError(
                 f"{type(_innermost(self.model)).__name__} computes another distribution with a cache than without "
                 f"(total variation {distance:.3f}, allowed {_TOLERANCE}); open it as vllm:PATH or openai:URL#MODEL"

@@ -1,4 +1,4 @@
-"""Which engine a text means: ``smollm2``, ``transformers:PATH``, ``vllm:PATH``, ``openai:URL#MODEL``, …"""
+"""Which engine a text means: ``smollm2``, ``transformers:PATH``, ``openai:URL#MODEL``, a plugin's name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def open_model(spec: str, **settings: Any) -> LanguageModel:
         return opener(argument, settings)  # type: ignore[no-any-return]
     if name not in {plugin.name for plugin in plugins.available(_GROUP)}:
         raise ModelError(_unknown(spec, name))
-    return _call(plugins.load(_GROUP, name), name, settings, argument)
+    model: LanguageModel = _call(plugins.load(_GROUP, name), name, settings, argument)
+    return model
 
 
 def known_specs() -> tuple[str, ...]:
@@ -76,8 +77,10 @@ def _openai(place: str, settings: dict[str, Any]) -> Any:
 
     url, mark, model = place.rpartition("#")
     if not (mark and url and model):
-        raise ModelError(f"write a server as openai:URL#MODEL, for example openai:http://127.0.0.1:8000/v1#qwen3, not "
-                         f"{'openai:' + place!r}")
+        raise ModelError(
+            f"write a server as openai:URL#MODEL, for example openai:http://127.0.0.1:8000/v1#qwen3, not "
+            f"{'openai:' + place!r}"
+        )
     return _call(OpenAIModel, "openai", settings, url, model)
 
 

@@ -102,6 +102,8 @@ class RecordedModel:
 
     def _next(self, key: str) -> Completion:
         if self._num_used >= len(self._in_order):
-            raise ModelError(f"{self.name} holds {len(self._in_order)} replies and all are used; {key!r} asks for one more")
+            raise ModelError(
+                f"{self.name} holds {len(self._in_order)} replies and all are used; {key!r} asks for one more"
+            )
         self._num_used += 1
         return self._in_order[self._num_used - 1]

@@ -98,7 +98,9 @@ def _read_run(path: Path) -> dict[str, Completion]:
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
-            for key, text, error, packed in database.execute("SELECT key, text, error, completion FROM replies ORDER BY key"):
+            for key, text, error, packed in database.execute(
+                "SELECT key, text, error, completion FROM replies ORDER BY key"
+            ):
                 found[key] = _completion_of(packed) if packed else _reply(key, text or "", error or "")
             for key, ended, transcript, samples in database.execute(
                 "SELECT key, ended, transcript, samples FROM plays ORDER BY key"

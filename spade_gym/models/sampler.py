@@ -77,9 +77,7 @@ def _candidates(scores: torch.Tensor, total: torch.Tensor, sampling: Sampling) -
     return ids, weights.gather(1, order)
 
 
-def _pick(
-    ids: torch.Tensor, weights: torch.Tensor, uniforms: Sequence[float]
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _pick(ids: torch.Tensor, weights: torch.Tensor, uniforms: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
     cumulated = weights.cumsum(dim=-1)
     mass = cumulated[:, -1:]
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=weights.device).clamp(max=_BELOW_ONE)

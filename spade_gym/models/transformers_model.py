@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spade_gym.models.base import Completion, Finish, ModelError, ModelRequest
+from spade_gym.models.model_facts import chat_format_of, context_of, end_ids_of
 
 if TYPE_CHECKING:
     from spade_gym.models.chat import ChatFormat
@@ -70,9 +71,9 @@ class TransformersModel:
         self.name = name
         self.model, self.tokenizer = model, tokenizer
         self.policy_version = 0
-        self.max_context: int | None = _context(model, max_context)
-        self.chat_format: ChatFormat | None = _chat_format(tokenizer)
-        self._end = CompletionEnd(tokenizer, _end_ids(model, tokenizer) if end_ids is None else end_ids)
+        self.max_context: int | None = context_of(model, max_context)
+        self.chat_format: ChatFormat | None = chat_format_of(tokenizer)
+        self._end = CompletionEnd(tokenizer, end_ids_of(model, tokenizer) if end_ids is None else end_ids)
         self._max_batch = max_batch
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._waiting: deque[Row] = deque()
@@ -84,7 +85,9 @@ class TransformersModel:
         self._max_cached = int(cache_gib * 2**30) // self._decoder.bytes_per_token
 
     @classmethod
-    def open(cls, path: str, *, device: str | None = None, dtype: str | None = None, **settings: Any) -> TransformersModel:
+    def open(
+        cls, path: str, *, device: str | None = None, dtype: str | None = None, **settings: Any
+    ) -> TransformersModel:
         """Load a model.
 
         Args:
@@ -145,7 +148,9 @@ class TransformersModel:
         import torch
 
         if self._keys:
-            raise ModelError(f"weights change between requests, but {len(self._keys)} are in flight; collect them first")
+            raise ModelError(
+                f"weights change between requests, but {len(self._keys)} are in flight; collect them first"
+            )
         own, items = self.model.state_dict(), list(tensors)
         for name, tensor in items:
             if name not in own or own[name].shape != tensor.shape:
@@ -170,7 +175,9 @@ class TransformersModel:
         if request.key in self._keys:
             raise ModelError(f"the request {request.key!r} is in flight already; keys must be unique")
         if not request.prompt_ids:
-            raise ModelError(f"the request {request.key!r} has no prompt_ids; make it with spade_gym.models.chat.start_chat")
+            raise ModelError(
+                f"the request {request.key!r} has no prompt_ids; make it with spade_gym.models.chat.start_chat"
+            )
         if not all(0 <= token < self._vocabulary for token in request.prompt_ids):
             raise ModelError(f"the request {request.key!r} has token ids outside 0..{self._vocabulary - 1}")
         if request.seed < 0:
@@ -178,17 +185,18 @@ class TransformersModel:
         num_prompt, room = len(request.prompt_ids), self.max_context
         if room is not None and num_prompt >= room:
             raise ModelError(
-                f"the prompt of {request.key!r} has {num_prompt} tokens; with a context of {room} at most {room - 1} fit"
+                f"the prompt of {request.key!r} has {num_prompt} tokens; of a context of {room} at most {room - 1} fit"
             )
         most = num_prompt + request.sampling.max_tokens
         if min(most, most if room is None else room) > self._max_cached:
             raise ModelError(
-                f"the request {request.key!r} may take {most} tokens, the cache holds {self._max_cached}; raise cache_gib"
+                f"{request.key!r} may take {most} tokens and the cache holds {self._max_cached}; raise cache_gib"
             )
 
     def _admit(self) -> None:
         """Let waiting rows enter, in order, as far as places and memory allow."""
-        rows, entering = self._decoder.rows, []
+        rows = self._decoder.rows
+        entering: list[Row] = []
         free = self._max_batch - len(rows)
         if rows and free < min(len(self._waiting), -(-self._max_batch // _ADMIT_SHARE)):
             return
@@ -283,25 +291,3 @@ class TransformersModel:
             raise ModelError(f"the device ran out of memory: {error}; lower max_batch or cache_gib") from error
         finally:
             self.model.train(training)
-
-
-def _context(model: Any, wanted: int | None) -> int | None:
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if wanted is not None and not 2 <= wanted <= (most or wanted):
-        raise ModelError(f"max_context must be from 2 to {most}, the positions that the model knows, got {wanted}")
-    return wanted or most
-
-
-def _chat_format(tokenizer: Any) -> ChatFormat | None:
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    from spade_gym.models.chat import ChatFormat
-
-    return ChatFormat(tokenizer)
-
-
-def _end_ids(model: Any, tokenizer: Any) -> set[int]:
-    settings = getattr(model, "generation_config", None)
-    listed = getattr(settings, "eos_token_id", None)
-    ends = set(listed) if isinstance(listed, list | tuple) else {listed}
-    return {end for end in ends | {tokenizer.eos_token_id} if end is not None}

@@ -17,6 +17,7 @@ the model refuses, raise.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
@@ -67,6 +68,8 @@ def stream_plays(
     progress: Progress | None = None,
 ) -> Generator[Play]:
     """Play orders and yield each play as it ends; nothing of it is kept, so memory does not grow with their number.
+
+    Close the iterator (``with contextlib.closing(...)``) where the code between plays may raise: it ends the workers.
 
     Args:
         orders: What to play; read as plays are let in, so it may be a generator.
@@ -136,13 +139,15 @@ def play_all(
     if len({order.key for order in wanted}) < len(wanted):
         raise ValueError("play_all: the keys of the orders must be unique, because results are sorted by them")
     done: dict[str, Play] = {}
-    for play in stream_plays(
+    stream = stream_plays(
         wanted, model, settings=settings, isolation=isolation, limits=limits, max_in_flight=max_in_flight,
         max_sessions=max_sessions, in_order=in_order, progress=progress,
-    ):  # fmt: skip
-        if on_play is not None:
-            on_play(play)
-        done[play.key] = play
+    )  # fmt: skip
+    with contextlib.closing(stream):
+        for play in stream:
+            if on_play is not None:
+                on_play(play)
+            done[play.key] = play
     return [done[order.key] for order in wanted]
 
 

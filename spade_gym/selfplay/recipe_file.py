@@ -75,9 +75,7 @@ def _merged(name: str, table: dict[str, Any], seen: tuple[str, ...] = ()) -> dic
     if base is None:
         return table
     if not isinstance(base, str) or base in (*seen, name):
-        raise RecipeError(
-            f"the recipe {name} has the base {base!r}; it must name another recipe, and no circle"
-        )
+        raise RecipeError(f"the recipe {name} has the base {base!r}; it must name another recipe, and no circle")
     below = _merged(base, _table(base), (*seen, name))
     for key, value in table.items():
         both = isinstance(value, dict) and isinstance(below.get(key), dict)

@@ -9,20 +9,17 @@ from typing import Any
 
 from spade_gym.curriculum.memory import Memory
 from spade_gym.designer.attempt import Attempt
-from spade_gym.designer.attempts import Design, Examiner, design
+from spade_gym.designer.attempts import Design, Examiner, Judge, design
 from spade_gym.designer.corpus import Corpus
 from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.hints import Hint, HintWriter
 from spade_gym.designer.request import Designer, DesignRequest
 from spade_gym.designer.request_plan import RequestSettings, requests_for
 from spade_gym.programs.program import Program
-from spade_gym.sandbox.base import Isolation
 from spade_gym.selfplay.design_journal import DesignJournal, storable
 from spade_gym.selfplay.environment import Environment, with_hint
 from spade_gym.selfplay.recipe import Recipe
 from spade_gym.selfplay.run_store import RunStore
-from spade_gym.validation.finding import Verdict
-from spade_gym.validation.validate import validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class Workshop:
         hint_writer: Writes hints; ``None`` where programs bring their own.
         screen: Screens tool-use programs; ``None`` where nobody does.
         diversity: What earlier programs of the run were.
+        judge: Runs the checks on a program.
     """
 
     recipe: Recipe
@@ -46,6 +44,7 @@ class Workshop:
     hint_writer: HintWriter | None
     screen: Examiner | None
     diversity: Diversity
+    judge: Judge
 
     def make_pool(self, epoch: int, rollout: int, memory: Memory | None) -> tuple[list[Environment], list[Design]]:
         """Ask for a pool, and return the environments that were accepted, with the way of every request.
@@ -64,9 +63,7 @@ class Workshop:
         return environments, designs
 
     def _designs(self, epoch: int, memory: Memory | None) -> list[Design]:
-        settings, cycle = self.request_settings(), self.recipe.cycle
-        isolation = Isolation.parse(cycle.isolation or None)
-        reset_gate = self.recipe.designer.reset_gate
+        settings = self.request_settings()
 
         def fresh(attempt: int, indices: Sequence[int] | None = None) -> list[DesignRequest]:
             return requests_for(
@@ -77,11 +74,8 @@ class Workshop:
         def following(first: DesignRequest, attempt: int, last: Attempt) -> DesignRequest:
             return fresh(attempt, [int(first.key.split("/")[2])])[0]
 
-        def judge(program: Program) -> Verdict:
-            return validate(program, isolation=isolation, reset_gate=reset_gate)
-
         return design(
-            self.designer, fresh(0), following, judge, rules=self.recipe.designer.rules(), screen=self.screen,
+            self.designer, fresh(0), following, self.judge, rules=self.recipe.designer.rules(), screen=self.screen,
             diversity=self.diversity, journal=DesignJournal(self.store),
         )  # fmt: skip
 

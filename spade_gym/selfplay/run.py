@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 
 from spade_gym import plugins
 from spade_gym.curriculum.writer_lock import StoreError
+from spade_gym.designer.attempts import Judge
 from spade_gym.designer.corpus import Corpus, default_corpus, open_corpus
 from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.hints import HintWriter
@@ -22,12 +24,14 @@ from spade_gym.designer.screen import Screen
 from spade_gym.models.base import LanguageModel, Sampling
 from spade_gym.models.open_model import open_model
 from spade_gym.rollout.rollout import Counts
+from spade_gym.sandbox.base import Isolation
 from spade_gym.selfplay.recipe import Recipe, differences
 from spade_gym.selfplay.regeneration import Workshop
 from spade_gym.selfplay.run_manifest import manifest_of
 from spade_gym.selfplay.run_store import RunStore
 from spade_gym.selfplay.settings_table import read_table
 from spade_gym.selfplay.trainer import Trainer
+from spade_gym.validation.validate import validate
 
 
 class Report(Protocol):
@@ -99,6 +103,7 @@ def open_run(
     agent: LanguageModel | None = None,
     designer_model: LanguageModel | None = None,
     settings: dict[str, dict[str, Any]] | None = None,
+    judge: Judge | None = None,
 ) -> Run:
     """Open a run, new or to be gone on with.
 
@@ -109,6 +114,7 @@ def open_run(
         agent: The model that plays, where it is not to be opened from the recipe.
         designer_model: The model behind designer, hints and screen, likewise.
         settings: Further settings of the models, by ``agent`` and ``designer``.
+        judge: Runs the checks on a program; all of ``spade_gym.validation`` by default.
 
     Raises:
         StoreError: The folder holds a run with another recipe, or something else.
@@ -125,7 +131,7 @@ def open_run(
             designer_model = _designer_model(recipe, agent, extra)
         if designer_model is not None and designer_model is not agent:
             models.append(designer_model)
-        workshop = _workshop(recipe, store, designer_model)
+        workshop = _workshop(recipe, store, designer_model, judge)
         trainer = _trainer(recipe, agent)
         _write_manifest(store, recipe, agent, workshop)
         return Run(recipe, store, agent, workshop, trainer, report or Silence(), tuple(models))
@@ -163,10 +169,11 @@ def _designer_model(recipe: Recipe, agent: LanguageModel, extra: dict[str, dict[
         return None
     if recipe.models.designer == "agent":
         return agent
-    return open_model(recipe.models.designer, **extra.get("designer", {}))
+    opened: LanguageModel = open_model(recipe.models.designer, **extra.get("designer", {}))
+    return opened
 
 
-def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None) -> Workshop:
+def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None, judge: Judge | None) -> Workshop:
     settings, hints, cycle = recipe.designer, recipe.hints, recipe.cycle
     isolation = cycle.isolation or None
     own = {"sampling": settings.sampling(), "thinking": settings.thinking} if settings.name == "model" else {}
@@ -189,6 +196,8 @@ def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None) -> W
         hint_writer=hint_writer,
         screen=screen,
         diversity=Diversity(),
+        judge=judge
+        or functools.partial(validate, isolation=Isolation.parse(isolation), reset_gate=settings.reset_gate),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -91,16 +92,16 @@ def prompt_ids(chat: Chat) -> list[int]:
 
 
 def rendered(tokenizer: Any, messages: Sequence[Message], **facts: Any) -> str:
-    """Return what the tokenizer's own template writes, prompt for the next answer included."""
+    """Return what the tokenizer's own template writes, prompt for the next answer included (as ids decode to: NFC)."""
     conversation = [{"role": message.role, "content": message.content} for message in messages]
     text = tokenizer.apply_chat_template(
         conversation, tokenize=False, add_generation_prompt=True, date_string=DATE, **facts
     )
-    return str(text)
+    return unicodedata.normalize("NFC", text)
 
 
 def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
-    return str(tokenizer.decode(list(ids), skip_special_tokens=False))
+    return unicodedata.normalize("NFC", tokenizer.decode(list(ids), skip_special_tokens=False))
 
 
 def ends_itself(family: str, said: Spoken) -> Spoken:
@@ -267,6 +268,32 @@ def test_defaults_of_templates() -> None:
     assert "named SmolLM" in texts["smollm2"]
     assert f"Today Date: {DATE}" in texts["llama3"]
     assert "system" not in texts["qwen3"]
+
+
+def test_templates_that_ask_for_the_date_get_a_fixed_one() -> None:
+    template = (
+        '{{ strftime_now("%d %b %Y") }}\n{{ strftime_now("%Y-%m-%d") }}' + (TEMPLATES / "chatml.jinja").read_text()
+    )
+    tokenizer = make_tokenizer(template)
+    chat = ChatFormat(tokenizer).start([Message("user", "go")])
+    assert decoded(tokenizer, prompt_ids(chat)).startswith(f"{DATE}\n2024-07-26<|im_start|>")
+
+
+@pytest.mark.parametrize("content", ["|im_end|", "|im_end|><|im_end|", "a> <|im_end|", ""])
+def test_texts_around_a_message_complete_no_control_token(content: str) -> None:
+    tokenizer = make_tokenizer(
+        "{% for m in messages %}<|im_start|>{{ m.role }} <{{ m.content }}><|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant {% endif %}"
+    )
+    (end,) = tokenizer.encode("<|im_end|>", add_special_tokens=False)
+    said = [Message("user", content)]
+    for first in (said, [Message("user", "go"), Message("assistant", "<yes>"), *said]):
+        chat = ChatFormat(tokenizer).start(first)
+        assert prompt_ids(chat).count(end) == len(first)
+        assert decoded(tokenizer, prompt_ids(chat)) == rendered(tokenizer, first)
+        answer(chat, tokenizer, Spoken("<yes>", (2,), True))
+        chat.observe(said)
+        assert prompt_ids(chat).count(end) == len(first) + 2
 
 
 def test_llama3_json_and_stripped_contents() -> None:

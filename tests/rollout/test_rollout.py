@@ -275,6 +275,13 @@ def test_an_interrupt_keeps_what_was_played_and_leaves_no_process() -> None:
         play_all(orders_of(guess(), range(9)), ScriptedModel(script), max_in_flight=2, on_play=kept.append)
     assert [play.key for play in kept] == ["play/0/0/plain/0", "play/0/0/plain/1"]
     assert num_processes() == before
+
+    def refuse(play: Play) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full") as caught:
+        play_all(orders_of(guess(), range(9)), ScriptedModel(reader), max_in_flight=2, on_play=refuse)
+    assert num_processes() == before, caught
     plays = stream_plays(orders_of(guess(), range(9)), ScriptedModel(reader), max_in_flight=2)
     next(plays)
     plays.close()
