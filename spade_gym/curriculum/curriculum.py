@@ -16,21 +16,20 @@ import numpy as np
 
 from spade_gym.curriculum.finite import value_range, whole_number
 from spade_gym.curriculum.gates import Gate
-from spade_gym.curriculum.generators import Generator, Mutator, Watcher
+from spade_gym.curriculum.generators import Generator, Watcher
 from spade_gym.curriculum.memory import Memory, Record, Scorer
 from spade_gym.curriculum.pending import PendingTickets
 from spade_gym.curriculum.replay_draw import Draw
 from spade_gym.curriculum.run_settings import difference, settings_of
 from spade_gym.curriculum.samplers import Exp3, Sampler, Uniform
-from spade_gym.curriculum.schedules import Desk, Order, Schedule
+from spade_gym.curriculum.schedules import Desk, Schedule
 from spade_gym.curriculum.scorers import needs_values
 from spade_gym.curriculum.task import Outcome, Task, Ticket
+from spade_gym.curriculum.task_source import TaskSource
 from spade_gym.curriculum.write_tickets import write_tickets
 
 Receipt = Literal["counted", "excluded", "duplicate", "late", "unknown"]
 _ATTEMPTS = 20
-#: A family that repeated itself so often, for each task of it that is known, has no others (all but 5 % of them).
-_REPEATS_PER_RECORD = 3
 
 
 _STATE = (
@@ -99,14 +98,13 @@ class Curriculum:
         self.receipts: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self._needs_values = needs_values(scorer)
-        self._mutator = generator if isinstance(generator, Mutator) else None
         parts: tuple[object, ...] = (generator, sampler)
         self._watchers = [part for part in parts if isinstance(part, Watcher)]
         self._rng = np.random.default_rng(seed)
+        self._source = TaskSource(memory, generator, self._rng, add=self.add, draw=self._drawn)
         self._queue: deque[Ticket] = deque()
         self._pending = PendingTickets(max_pending)
         self._draw = Draw()
-        self._repeats = 0
 
     # ---- the two calls
 
@@ -156,9 +154,9 @@ class Curriculum:
             )
         if self._needs_values and outcome.value is None and outcome.status == "ok":
             raise ValueError(
-                f"outcome of ticket {outcome.ticket}: value is None, and the scorer {settings_of(self)['scorer']} needs "
-                "one: tell Outcome(value=…) (CurriculumEnv(told_by='trainer') and outcome_of(info, value=…)), or choose "
-                "a scorer of returns"
+                f"outcome of ticket {outcome.ticket}: value is None, and the scorer {settings_of(self)['scorer']} "
+                "needs a number: tell Outcome(value=…), as of CurriculumEnv(told_by='trainer') and "
+                "outcome_of(info, value=…), or choose a scorer of returns"
             )
         receipt = self._settle(outcome)
         self.receipts[receipt] += 1
@@ -208,49 +206,18 @@ class Curriculum:
         return next((reason for gate in self.gates if (reason := gate.refuse(task, self.memory)) is not None), None)
 
     def _refill(self) -> None:
-        exhausted = self._repeats > _REPEATS_PER_RECORD * len(self.memory)
-        desk = Desk(self.memory, self._rng, self._drawn, self._mutator is not None, exhausted)
         if self.generator is None and not len(self.memory):
             return
+        source = self._source
+        desk = Desk(self.memory, self._rng, self._drawn, source.can_mutate, source.exhausted)
         for order in self.schedule.plan(desk):
             added = self.memory.next_serial
-            task = self._task_of(order)
+            task = source.task_of(order)
             if task is None:
                 continue
             if order.known_repeats and self.memory.next_serial == added:
                 order = order._replace(repeats=order.known_repeats)
             self._queue.extend(write_tickets(order, task, self._rng, group_size=self.group_size))
-
-    def _task_of(self, order: Order) -> Task | None:
-        if order.source == "replay":
-            slot = self.memory.slot_of(order.task_id)
-            return None if slot is None else self.memory.record(slot).task
-        for _ in range(_ATTEMPTS):
-            task = self._made(order)
-            if task is None:
-                break
-            if self.add(task) is None:
-                self._repeats = 0
-                return task
-            if task.id in self.memory:
-                self._repeats += order.source == "new"
-                return self._known(task)  # a finite family repeats itself: play the record it has
-        self._repeats += order.source == "new"
-        slot = self.memory.slot_of(self._drawn()) if len(self.memory) else None
-        return None if slot is None else self.memory.record(slot).task
-
-    def _known(self, task: Task) -> Task:
-        slot = self.memory.slot_of(task.id)
-        assert slot is not None
-        return self.memory.record(slot).task
-
-    def _made(self, order: Order) -> Task | None:
-        if order.source == "mutate":
-            slot = self.memory.slot_of(order.task_id)
-            if slot is None or self._mutator is None:
-                return None
-            return self._mutator.mutate(self.memory.record(slot).task, self._rng)
-        return None if self.generator is None else self.generator.generate(self._rng)
 
     def _issue(self, planned: Ticket, actor: str) -> Ticket:
         window = getattr(self.schedule, "round", None)
@@ -303,7 +270,7 @@ class Curriculum:
             "parts": {name: part.state_dict() for name, part in self._parts().items()},
             "rng": self._rng.bit_generator.state,
             "num_asks": self.num_asks,
-            "repeats": self._repeats,
+            "repeats": self._source.repeats,
             "queue": [ticket.to_json() for ticket in self._queue],
             "pending": self._pending.state_dict(),
             "drawn": self._draw.state_dict(),
@@ -331,7 +298,7 @@ class Curriculum:
         for name, part in self._parts().items():
             part.load_state_dict(state["parts"][name])
         self._rng.bit_generator.state = state["rng"]
-        self.num_asks, self._repeats = state["num_asks"], state["repeats"]
+        self.num_asks, self._source.repeats = state["num_asks"], state["repeats"]
         self._queue = deque(Ticket.from_json(data) for data in state["queue"])
         self._pending.load_state_dict(state["pending"])
         self._draw.load_state_dict(state["drawn"])

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from spade_gym.curriculum.journal import Entry, Snapshot, Told
 from spade_gym.curriculum.store_schema import FILE_NAME, TABLES, check_contents, check_header, create, damaged

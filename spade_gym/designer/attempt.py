@@ -95,17 +95,17 @@ class Attempt:
 
 
 def read_program(reply: DesignReply) -> Program:
-    """Return the program of a reply; its manifest says what was asked, and where the reply comes from.
+    """Return the program of a reply; its manifest says what was asked, where the reply comes from, and its hint.
 
     Raises:
         ReplyError: There is no usable program in the text.
-        ManifestError: An origin is longer than a manifest may hold.
+        ManifestError: An origin or a hint is longer than a manifest may hold.
     """
     request, origin = reply.request, dict(reply.origin)
     origin.setdefault("kind", "designer")
     origin["request"] = request.key
     facts = {key: origin.pop(key, getattr(request, key)) for key in ("setting", "skill", "difficulty")}
     if reply.program is not None:
-        return reply.program.with_manifest(**facts, origin=origin)
+        return reply.program.with_manifest(**facts, origin=origin, hint=reply.program.manifest.hint or reply.hint)
     program = program_from_reply(reply.text, setting=facts["setting"], skill=facts["skill"], origin=origin)
-    return program.with_manifest(difficulty=facts["difficulty"])
+    return program.with_manifest(difficulty=facts["difficulty"], hint=program.manifest.hint or reply.hint)

@@ -20,7 +20,7 @@ from spade_gym.types import SETTINGS, Setting
 #: Largest index and reply that are read, in bytes.
 MAX_INDEX_BYTES, MAX_REPLY_BYTES = 16 << 20, 4 << 20
 _INDEX = "index.jsonl"
-_KNOWN_BY_TEXT = ("skill", "difficulty", "document", "key")
+_KNOWN_BY_TEXT = ("skill", "difficulty", "document", "key", "hint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class RecordedReply:
         difficulty: That it was asked for, or "".
         document: Id of the document that it is grounded in, or "".
         key: Of the request that it answered, or "": the same request gets the same reply again.
+        hint: Privileged advice for its program, or "".
     """
 
     file: str
@@ -44,6 +45,7 @@ class RecordedReply:
     difficulty: str = ""
     document: str = ""
     key: str = ""
+    hint: str = ""
 
 
 class RecordedDesigner:
@@ -84,7 +86,8 @@ class RecordedDesigner:
             file = self._deck.draw(request)
         if file is None:
             return DesignReply(request, "", error=f"no recorded reply for the setting {request.setting}")
-        return DesignReply(request, self._replies[file].text, origin=_origin(self._replies[file], self.name))
+        reply = self._replies[file]
+        return DesignReply(request, reply.text, origin=_origin(reply, self.name), hint=reply.hint)
 
 
 def _origin(reply: RecordedReply, designer: str) -> tuple[tuple[str, str], ...]:
@@ -116,8 +119,8 @@ def read_replies(folder: Path | str, *, follow_links: bool = False) -> list[Reco
     """Read every ``.md`` and ``.txt`` file of a folder, in the order of their names.
 
     An ``index.jsonl`` may tell more: a JSON object a line with ``file`` and any of ``setting``, ``skill``,
-    ``difficulty``, ``document`` and ``key`` (other fields do not matter). A file that it does not tell the setting of
-    has the one that its program seems to have.
+    ``difficulty``, ``document``, ``key`` and ``hint`` (other fields do not matter). A file that it does not tell the
+    setting of has the one that its program seems to have.
 
     Args:
         folder: The folder.

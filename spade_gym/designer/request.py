@@ -111,6 +111,8 @@ class DesignReply:
             are others than the request's, as with replies that were recorded for another request.
         program: The program itself, from designers that draw or change existing ones; ``None`` where it must be
             read from the text.
+        hint: Privileged advice that comes with the program, for one that brings none of its own; "" where there is
+            none.
     """
 
     request: DesignRequest
@@ -121,6 +123,7 @@ class DesignReply:
     completion: Completion | None = None
     origin: tuple[tuple[str, str], ...] = ()
     program: Program | None = None
+    hint: str = ""
 
 
 class Designer(Protocol):

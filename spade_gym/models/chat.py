@@ -7,6 +7,7 @@ point: its prompt holds the sampled ids of earlier answers without their thinkin
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -59,6 +60,9 @@ class ChatFormat:
         keep_thinking: Leave earlier thinking in the prompt even where the template leaves it out: then a chat is one
             sample, but not what the template's authors had in mind.
 
+    Attributes:
+        digest: sha256 of the tokenizer, its template and ``keep_thinking``: equal digests, equal ids.
+
     Raises:
         ModelError: The tokenizer has no chat template, or one that changes what was written before.
     """
@@ -67,6 +71,8 @@ class ChatFormat:
         self.encoder = TokenEncoder(tokenizer)
         self.keep_thinking = keep_thinking
         self._template = ChatTemplate(tokenizer)
+        decisive = (self.encoder.description, str(getattr(tokenizer, "chat_template", "")), str(keep_thinking))
+        self.digest = hashlib.sha256("\0".join(decisive).encode()).hexdigest()
         self._turns: dict[tuple[bool, bool | None], Turns] = {}
         self._openings: dict[tuple[object, ...], Delta | None] = {}
         self.turns(tools=False, thinking=None).following(("user",))

@@ -53,6 +53,7 @@ class TokenEncoder:
 
     Attributes:
         control_ids: Ids of the control tokens.
+        description: All that decides about ids, as text.
     """
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
@@ -63,7 +64,7 @@ class TokenEncoder:
         self._any = _pattern(control)
         self._special = _pattern(text for text in control if added[text][1].special)
         self._tokenizer = tokenizer
-        self._encode = _encoding(tokenizer)
+        self._encode, self.description = _encoding(tokenizer)
 
     # ---- contents
 
@@ -149,17 +150,18 @@ def _pattern(texts: Any) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, ordered)) or "(?!)")
 
 
-def _encoding(tokenizer: ChatTokenizer) -> Callable[[str], list[int]]:
-    """Return the fastest way to encode a text.
+def _encoding(tokenizer: ChatTokenizer) -> tuple[Callable[[str], list[int]], str]:
+    """Return the fastest way to encode a text, and all that decides about ids.
 
     Fast tokenizers of transformers are called underneath their Python layer (a third of the time), and as a copy:
     padding and truncation are settings of the shared object, left on by whoever used it last.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return lambda text: tokenizer.encode(text, add_special_tokens=False)
+        added = {number: token.content for number, token in sorted(tokenizer.added_tokens_decoder.items())}
+        return lambda text: tokenizer.encode(text, add_special_tokens=False), f"{type(tokenizer).__qualname__} {added}"
     own = type(backend).from_str(backend.to_str())
     own.no_padding()
     own.no_truncation()
     encode = own.encode
-    return lambda text: encode(text, add_special_tokens=False).ids
+    return lambda text: encode(text, add_special_tokens=False).ids, own.to_str()

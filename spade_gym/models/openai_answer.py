@@ -92,8 +92,7 @@ def read_answer(answer: Answer, *, sampling: Sampling, settings: OpenAISettings,
     choice = body.choices[0]
     finish = _finish(choice)
     text = _text(choice.message, cut=finish == "length")
-    if finish == "stop" and isinstance(choice.stop_reason, str) and choice.stop_reason in sampling.stop:
-        text = text if text.endswith(choice.stop_reason) else text + choice.stop_reason
+    text, finish = _stopped(text, finish, choice.stop_reason, sampling=sampling, settings=settings)
     usage = body.usage or _Usage()
     ids, logprobs, kept = _tokens(choice, sampling=sampling, settings=settings)
     return Reading(
@@ -153,6 +152,18 @@ def _text(message: _Message, *, cut: bool) -> str:
         begin = f"<think>{thoughts}</think>" if whole else f"<think>{thoughts}"
     said = "\n".join([content, *calls]) if content else "\n".join(calls)
     return begin + said
+
+
+def _stopped(
+    text: str, finish: Finish, reason: str | int | None, *, sampling: Sampling, settings: OpenAISettings
+) -> tuple[str, Finish]:
+    """Make the stop text at which a completion ended the end of its text, where that can be known."""
+    if settings.stop_texts == "here":
+        ends = [text.index(stop) + len(stop) for stop in sampling.stop if stop in text]
+        return (text[: min(ends)], "stop") if ends else (text, finish)
+    if finish == "stop" and isinstance(reason, str) and reason in sampling.stop and not text.endswith(reason):
+        return text + reason, finish
+    return text, finish
 
 
 def _call_text(function: _Function) -> str:

@@ -38,10 +38,7 @@ def request_body(request: ModelRequest, *, model: str, settings: OpenAISettings)
         body["top_p"] = sampling.top_p
         if sampling.top_k:
             body["top_k"] = sampling.top_k
-    if sampling.stop:
-        body["stop"] = list(sampling.stop)
-        if settings.keep_stop_texts:
-            body["include_stop_str_in_output"] = True
+    body |= _stop_fields(request, settings)
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]
     if request.thinking is not None:
@@ -156,6 +153,17 @@ def _read_calls(text: str) -> list[_Call]:
 
 def _result_as_text(message: Message) -> dict[str, Any]:
     return {"role": "user", "content": f"<tool_response>\n{message.content}\n</tool_response>"}
+
+
+def _stop_fields(request: ModelRequest, settings: OpenAISettings) -> dict[str, Any]:
+    if not request.sampling.stop:
+        return {}
+    if settings.stop_texts != "here":
+        fields: dict[str, Any] = {"stop": list(request.sampling.stop)}
+        return fields | ({"include_stop_str_in_output": True} if settings.stop_texts == "kept" else {})
+    if settings.token_ids:
+        raise ModelError("token ids cannot be cut at a stop text: set stop_texts='kept', which vLLM's server knows")
+    return {}
 
 
 def _thinking_switch(settings: OpenAISettings) -> str:

@@ -13,6 +13,8 @@ from spade_gym.models.base import ModelError
 Thoughts = Literal["drop", "text", "field"]
 #: Which log-probabilities the server gives: none are asked for, those of temperature 1, or those after all sampling.
 ServerLogprobs = Literal["none", "raw", "processed"]
+#: Who stops at stop texts, and whether they are part of the text.
+StopTexts = Literal["here", "kept", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,10 @@ class OpenAISettings:
             switch: requests that ask for it are then refused.
         thoughts_in_history: What becomes of the think blocks of earlier turns.
         token_ids: Whether to ask for token ids (``return_token_ids``, vLLM).
-        keep_stop_texts: Whether to ask for stop texts as part of the text (``include_stop_str_in_output``, vLLM).
+        stop_texts: Who stops at stop texts. Most servers drop the text at which they stopped and do not say which it
+            was. ``here``: they are not sent, and the answer is cut after the first one (the server may have gone on
+            for a while). ``kept``: they are sent, and the server keeps them (``include_stop_str_in_output``, vLLM).
+            ``dropped``: they are sent, and missing at the end of the text unless the server names them.
         server_logprobs: Which log-probabilities the server gives; needs ``token_ids``.
         omit: Names of fields that the server does not take, for example ``("seed",)``.
         extra_body: Further fields of the request's body.
@@ -57,7 +62,7 @@ class OpenAISettings:
     thinking_switch: str = "enable_thinking"
     thoughts_in_history: Thoughts = "drop"
     token_ids: bool = False
-    keep_stop_texts: bool = False
+    stop_texts: StopTexts = "here"
     server_logprobs: ServerLogprobs = "none"
     omit: tuple[str, ...] = ()
     extra_body: Mapping[str, Any] = field(default_factory=dict)
@@ -78,7 +83,8 @@ class OpenAISettings:
         self._check_choices()
 
     def _check_choices(self) -> None:
-        for name, allowed in (("thoughts_in_history", Thoughts), ("server_logprobs", ServerLogprobs)):
+        choices = (("thoughts_in_history", Thoughts), ("server_logprobs", ServerLogprobs), ("stop_texts", StopTexts))
+        for name, allowed in choices:
             if getattr(self, name) not in get_args(allowed):
                 raise ModelError(f"{name} must be one of {', '.join(get_args(allowed))}, got {getattr(self, name)!r}")
         if self.server_logprobs != "none" and not self.token_ids:

@@ -19,7 +19,7 @@ _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": ("0", "the engine must live in this process to be given weights"),
     "VLLM_USE_V2_MODEL_RUNNER": ("0", "the second model runner takes other logits processors"),
 }
-#: The engines that live: vLLM's own shutdown ends the process groups of all of them.
+#: The engines that live in this process (see ``close_engine``).
 _OPEN: weakref.WeakSet[Any] = weakref.WeakSet()
 _WORKER = "spade_gym.models.vllm_worker"
 _OURS = frozenset({"model", "tokenizer", "max_model_len", "logprobs_mode", "max_logprobs", "logits_processors"})
@@ -70,10 +70,18 @@ def open_engine(model: str, *, tokenizer: str, max_logprobs: int, settings: dict
 
 
 def close_engine(engine: Any) -> None:
-    """Free an engine. Its process groups are the whole process's: they go with the last one."""
+    """Free an engine; the others in this process go on.
+
+    vLLM's own shutdown, which also runs when an engine is forgotten, ends the process groups that all engines share.
+    It is left to the last one.
+    """
     _OPEN.discard(engine)
     if not _OPEN:
         engine.engine_core.shutdown()
+        return
+    if (finalizer := getattr(engine.engine_core, "_finalizer", None)) is not None:
+        finalizer.detach()
+    engine.model_executor.shutdown()
 
 
 def _check_names(settings: dict[str, Any], known: set[str]) -> None:

@@ -50,6 +50,7 @@ class DesignJournal:
             completion=None if row["completion"] is None else _unpack_completion(row["completion"]),
             origin=tuple((key, value) for key, value in json.loads(row["origin"])),
             program=self._store.program(row["digest"], row["manifest"]) if row["digest"] else None,
+            hint=row["hint"],
         )
 
     def samples(self, key: str) -> tuple[Sample, ...]:
@@ -90,7 +91,8 @@ class DesignJournal:
             "variant": request.variant, "is_repair": int(request.repair is not None),
             "num_examples": len(request.positives) + (request.negative is not None), "seed": request.seed,
             "prompt": msgspec.json.encode(reply.messages).decode(), "text": storable(reply.text),
-            "error": storable(reply.error), "origin": json.dumps(reply.origin), **_columns(reply.program),
+            "error": storable(reply.error), "hint": reply.hint, "origin": json.dumps(reply.origin),
+            **_columns(reply.program),
             "completion": None if completion is None else _pack(replace(completion, seconds=0.0)),
             "prompt_ids": None if reply.prompt_ids is None else _pack(reply.prompt_ids),
             "prompt_tokens": completion.prompt_tokens if completion else 0,

@@ -43,7 +43,7 @@ def test_only_the_last_two_snapshots_are_kept(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         for n in (1, 2, 3):
             store.append([], Snapshot(n, {}, {"n": n}))
-        assert [row[0] for row in store._rows("SELECT n FROM snapshots ORDER BY n")] == [2, 3]
+        assert [row[0] for row in store._tables._rows("SELECT n FROM snapshots ORDER BY n")] == [2, 3]
 
 
 def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:

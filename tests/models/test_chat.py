@@ -85,6 +85,11 @@ def test_the_request_carries_what_was_asked() -> None:
     assert prompt(chat).endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 
+def test_equal_digests_equal_ids() -> None:
+    assert ChatFormat(BYTES).digest == ChatFormat(ByteTokenizer()).digest
+    assert ChatFormat(BYTES).digest != ChatFormat(BYTES, keep_thinking=True).digest
+
+
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_an_answer_without_its_end_token_is_closed_unmasked(finish: str) -> None:
     chat = ChatFormat(BYTES).start([USER])

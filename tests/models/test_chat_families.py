@@ -342,6 +342,16 @@ def test_templates_that_cannot_grow_are_refused(template: str | None, match: str
         ChatFormat(make_tokenizer(template))  # type: ignore[arg-type]
 
 
+def test_digests_tell_tokenizers_and_templates_apart() -> None:
+    template = (TEMPLATES / "chatml.jinja").read_text()
+    digests = [
+        ChatFormat(make_tokenizer(text, added=added)).digest
+        for text, added in ((template, ()), (template, ()), (template + " ", ()), (template, ("<think>",)))
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+
+
 def test_padding_of_the_shared_tokenizer_changes_nothing() -> None:
     tokenizer = make_tokenizer((TEMPLATES / "chatml.jinja").read_text())
     chat_format = ChatFormat(tokenizer)

@@ -79,12 +79,23 @@ def test_a_refusal_is_what_the_model_said() -> None:
 def test_a_stop_text_that_the_server_names_is_part_of_the_text() -> None:
     body = completion("a b ")
     body["choices"][0]["stop_reason"] = "END"
-    assert read(body, sampling=Sampling(stop=("END",))).text == "a b END"
-    assert read(body).text == "a b "
+    for stop_texts in ("kept", "dropped"):
+        assert read(body, sampling=Sampling(stop=("END",)), stop_texts=stop_texts).text == "a b END"
+        assert read(body, stop_texts=stop_texts).text == "a b "
     body["choices"][0]["message"]["content"] = "a b END"
-    assert read(body, sampling=Sampling(stop=("END",))).text == "a b END"
+    assert read(body, sampling=Sampling(stop=("END",)), stop_texts="kept").text == "a b END"
     body["choices"][0]["stop_reason"] = 2
-    assert read(body, sampling=Sampling(stop=("2",))).text == "a b END"
+    assert read(body, sampling=Sampling(stop=("2",)), stop_texts="kept").text == "a b END"
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+@pytest.mark.parametrize(
+    ("stop", "text", "stopped"),
+    [(("END", "c d"), "a b c d", True), (("b", "a b"), "a b", True), (("x",), "a b c d END e", False)],
+)
+def test_what_follows_a_stop_text_is_cut_here(reason: str, stop: tuple[str, ...], text: str, stopped: bool) -> None:
+    reading = read(completion("a b c d END e", finish_reason=reason), sampling=Sampling(stop=stop))
+    assert (reading.text, reading.finish) == (text, "stop" if stopped else reason)
 
 
 def with_tokens(**choice: Any) -> dict[str, Any]:

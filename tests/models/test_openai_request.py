@@ -38,7 +38,7 @@ def test_everything_that_is_asked_for_is_sent() -> None:
         tools=(TOOL,),
         max_tokens_field="max_completion_tokens",
         token_ids=True,
-        keep_stop_texts=True,
+        stop_texts="kept",
         server_logprobs="raw",
         omit=("seed",),
         extra_body={"user": "me"},
@@ -52,6 +52,15 @@ def test_everything_that_is_asked_for_is_sent() -> None:
     assert full["logprobs"] is True
     assert full["user"] == "me"
     assert not {"seed", "max_tokens"} & set(full)
+
+
+def test_stop_texts_are_sent_only_where_the_server_handles_them() -> None:
+    stop = Sampling(stop=("END",))
+    assert not {"stop", "include_stop_str_in_output"} & set(body(stop))
+    assert body(stop, stop_texts="dropped")["stop"] == ["END"]
+    assert "include_stop_str_in_output" not in body(stop, stop_texts="dropped")
+    with pytest.raises(ModelError, match="cannot be cut at a stop text"):
+        body(stop, token_ids=True)
 
 
 def test_thinking_without_a_switch_is_refused() -> None:

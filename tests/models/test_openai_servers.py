@@ -19,6 +19,7 @@ import pytest
 
 from spade_gym.models.base import Completion, Message, ModelRequest, Sampling
 from spade_gym.models.openai_model import OpenAIModel
+from spade_gym.testing import check_language_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800), pytest.mark.filterwarnings("ignore")]
 
@@ -125,7 +126,17 @@ def test_llama_cpp_answers(llama_cpp: str) -> None:
     assert done["sum"].prompt_tokens > 10
     assert (done["cut"].finish, done["cut"].completion_tokens) == ("length", 5)
     assert done["stop"].finish == "stop"
-    assert "4" not in done["stop"].text  # this server does not say which stop text it met
+    assert done["stop"].text.endswith("4")
+    dropping = OpenAIModel(llama_cpp, "smollm2", api_key_env="", stop_texts="dropped")
+    stop = Sampling(max_tokens=60, temperature=0.0, stop=("4",))
+    dropped = ask(dropping, request("stop", "Count: 1, 2, 3, 4, 5, 6, 7, 8.", stop))["stop"]
+    dropping.close()
+    assert dropped.text + "4" == done["stop"].text  # this server does not say which stop text it met
+
+
+def test_llama_cpp_keeps_the_promises_of_a_model(llama_cpp: str) -> None:
+    # Its prompt cache changes what it computes by rounding, so answers may differ from one time to the next.
+    check_language_model(OpenAIModel(llama_cpp, "smollm2", api_key_env="", concurrency=2), max_differing=4)
 
 
 def test_llama_cpp_samples_by_seed(llama_cpp: str) -> None:
@@ -190,7 +201,7 @@ def test_vllm_returns_ids_and_logprobs(vllm_server: str, smollm2: Any) -> None:
         "smollm2",
         api_key_env="",
         token_ids=True,
-        keep_stop_texts=True,
+        stop_texts="kept",
         server_logprobs="processed",
     )
     warm = Sampling(max_tokens=16, temperature=0.7, top_p=1.0, top_k=0)
@@ -221,6 +232,12 @@ def test_vllm_returns_ids_and_logprobs(vllm_server: str, smollm2: Any) -> None:
         logits = llama(torch.tensor([[*prompt, *warm_ids]])).logits[0, len(prompt) - 1 : -1]
     expected = (logits / 0.7).log_softmax(-1).gather(1, torch.tensor(warm_ids)[:, None])[:, 0]
     assert torch.allclose(torch.tensor(done["w2"].logprobs), expected, atol=1e-3)
+
+
+def test_vllm_keeps_the_promises_of_a_model(vllm_server: str) -> None:
+    check_language_model(OpenAIModel(vllm_server, "smollm2", api_key_env=""))
+    vllm: dict[str, Any] = {"token_ids": True, "stop_texts": "kept", "server_logprobs": "processed"}
+    check_language_model(OpenAIModel(vllm_server, "smollm2", api_key_env="", **vllm))
 
 
 def test_vllm_calls_tools_and_takes_their_results(vllm_server: str) -> None:

@@ -325,6 +325,13 @@ def test_unknown_settings_are_refused(llama: Any) -> None:
         VllmModel(str(llama[1] / "nothing"))
 
 
+def test_it_keeps_the_promises_of_a_model(model: Any, llama: Any) -> None:
+    from spade_gym.models.vllm_model import VllmModel
+    from spade_gym.testing import check_language_model
+
+    check_language_model(VllmModel(str(llama[1]), enforce_eager=True, max_num_seqs=32))
+
+
 def test_a_second_engine_with_its_own_output_layer(model: Any, tmp_path: Path) -> None:
     import torch
 

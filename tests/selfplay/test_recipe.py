@@ -13,8 +13,8 @@ TABLE = {  # method, section 7
     "paper-games-30b": (400, 24, 4, 16, 0.0, 16384, 4096, False),
     "paper-games-4b": (400, 24, 4, 16, 0.0, 16384, 4096, False),
     "paper-games-8b": (400, 24, 4, 16, 0.005, 20000, 4096, True),
-    "paper-tools-30b": (400, 16, 8, 4, 0.005, 16384, 2048, False),
-    "paper-tools-8b": (400, 16, 8, 4, 0.005, 20000, 2048, True),
+    "paper-tools-30b": (400, 24, 8, 16, 0.005, 16384, 2048, False),
+    "paper-tools-8b": (400, 24, 8, 16, 0.005, 20000, 2048, True),
     "paper-tools-4b": (500, 16, 32, 4, 0.005, 16384, 512, False),
 }
 
