@@ -1,7 +1,9 @@
 """How much of an engine's speed is left when it plays? Measured with SmolLM2 on the CPU.
 
-A rollout is played while every call of the engine is written down; then the same calls are made again without the
-rollout. The requests, and so the batches, are the same, and each has its own seed, so the same tokens are sampled.
+A rollout is played while every call of the engine is timed and written down: its tokens over the engine's time are what
+the engine itself reaches on these batches. Because a busy machine changes its speed within a minute, the ratio is taken
+from the same run. Then the same calls are made again without the rollout; each request has its own seed, so the same
+tokens are sampled.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class Ratio(NamedTuple):
 
     Attributes:
         value: The ratio; ``None`` where the engine is not installed.
-        note: What was measured, or why nothing was.
+        note: Tokens a second in rollouts, of the engine in them, and of the engine alone; or why nothing was measured.
     """
 
     value: float | None
@@ -36,26 +38,36 @@ class CallLog:
     Args:
         model: Which does the work.
 
+        clock: Gives seconds.
+
     Attributes:
         calls: Requests that were submitted, and ``None`` for each ``collect``.
+        seconds: Spent in the calls.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, clock: Callable[[], float]) -> None:
         self.name = model.name
         self.chat_format: ChatFormat | None = model.chat_format
         self.max_context: int | None = model.max_context
         self.calls: list[ModelRequest | None] = []
+        self.seconds = 0.0
         self._model = model
+        self._clock = clock
 
     def submit(self, request: ModelRequest) -> None:
         """Pass a request on."""
         self.calls.append(request)
+        start = self._clock()
         self._model.submit(request)
+        self.seconds += self._clock() - start
 
     def collect(self) -> list[Completion]:
         """Pass completions on."""
         self.calls.append(None)
-        return self._model.collect()
+        start = self._clock()
+        completions = self._model.collect()
+        self.seconds += self._clock() - start
+        return completions
 
     def close(self) -> None:
         """Leave the model open: it is used again."""
@@ -92,12 +104,13 @@ def compare(
     """
     settings = PlayerSettings(sampling=Sampling(max_tokens=24), max_turns=2, example=True)
     play_all(orders, model, settings=settings)  # an engine that remembers prompts knows them both times
-    playing, alone, tokens = 0.0, 0.0, 0
+    playing, inside, alone, tokens = 0.0, 0.0, 0.0, 0
     for _ in range(repetitions):
-        log = CallLog(model)
+        log = CallLog(model, clock)
         start = clock()
         plays = play_all(orders, log, settings=settings)
         playing += clock() - start
+        inside += log.seconds
         start = clock()
         repeated = _repeat(model, log.calls)
         alone += clock() - start
@@ -105,8 +118,9 @@ def compare(
         if repeated != sampled:
             raise ModelError(f"{model.name} sampled {sampled} tokens, and {repeated} for the same requests")
         tokens += sampled
-    note = f"{model.name}: {tokens / playing:.1f} tokens/s in rollouts, {tokens / alone:.1f} alone, {len(orders)} plays"
-    return Ratio(alone / playing, note)
+    rates = [f"{tokens / seconds:.1f}" for seconds in (playing, inside, alone)]
+    note = f"{model.name}: {rates[0]} tokens/s playing, its calls {rates[1]}, made again alone {rates[2]}"
+    return Ratio(inside / playing, f"{note}; {len(orders)} plays, {repetitions} times")
 
 
 def _repeat(model: LanguageModel, calls: list[ModelRequest | None]) -> int:

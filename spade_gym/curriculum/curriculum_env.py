@@ -9,10 +9,12 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from spade_gym.curriculum.play import CurriculumPlays, Judge, ListedPlays, Play, Success, status_of
+from spade_gym.curriculum.finite import true_or_false
+from spade_gym.curriculum.play import CurriculumPlays, Judge, ListedPlays, Play, Success, checked_success, status_of
 from spade_gym.curriculum.service import AsksAndTells
 from spade_gym.curriculum.task import Outcome, Task
 from spade_gym.curriculum.task_environments import Env, Make, TaskEnvironments
+from spade_gym.envs.episode import as_seed
 from spade_gym.errors import ProgramFault, SpadeError
 
 _ATTEMPTS = 20
@@ -76,9 +78,10 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if told_by not in ("env", "trainer"):
             raise ValueError(f"told_by must be 'env' or 'trainer', got {told_by!r}")
+        true_or_false("evaluation", evaluation)
         self.policy_version = 0
         self._plays = plays_of(curriculum, evaluation=evaluation, actor=actor)
-        self._success = success
+        self._success = checked_success(success)
         self._told_by_trainer = told_by == "trainer" and not evaluation
         self._environments = TaskEnvironments(
             env, wrap=wrap, apply=apply, example=example, program_options=program_options, pool=pool, num_kept=num_kept
@@ -108,6 +111,7 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
             ServiceError: The curriculum's server is gone.
             SpaceMismatch: A task's environment has other spaces.
         """
+        seed = as_seed(seed)
         super().reset(seed=seed)
         if seed is not None and isinstance(self._plays, ListedPlays):
             self._plays.restart()

@@ -11,6 +11,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorWrapper
 
 from spade_gym.curriculum.curriculum_env import CurriculumEnv, plays_of
+from spade_gym.curriculum.finite import true_or_false, whole_number
 from spade_gym.curriculum.program_batch import ProgramBatch
 from spade_gym.curriculum.service import AsksAndTells, CurriculumServer
 from spade_gym.curriculum.task import Task
@@ -72,8 +73,8 @@ class CurriculumVectorEnv(VectorWrapper[Any, Any, Any]):
         mode = vectorization_mode or ("batch" if env is None and options.get("wrap") is None else "sync")
         if mode not in get_args(Vectorization):
             raise ValueError(f"vectorization_mode must be one of {', '.join(get_args(Vectorization))}, got {mode!r}")
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, got {num_envs!r}")
+        whole_number("num_envs", num_envs, least=1)
+        true_or_false("evaluation", evaluation)
         if mode == "batch" and env is not None:
             raise ValueError("vectorization_mode 'batch' is for programs (env=None); use 'sync' or 'async' here")
         autoreset_mode = AutoresetMode(autoreset_mode)

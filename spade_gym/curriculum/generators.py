@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from spade_gym.curriculum.finite import whole_number, within
 from spade_gym.curriculum.task import Kind, Outcome, Task
 
 if TYPE_CHECKING:
@@ -52,10 +53,11 @@ class Listed:
     _rounds: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse an empty list."""
-        self.tasks = list(self.tasks)
-        if not self.tasks:
-            raise ValueError("a list of tasks needs at least one task")
+        """Refuse an empty list, and what is no task."""
+        self.tasks = list(self.tasks) if isinstance(self.tasks, Iterable) else [self.tasks]
+        wrong = [item for item in self.tasks if not isinstance(item, Task)]
+        if wrong or not self.tasks:
+            raise ValueError(f"tasks must be at least one Task, got {wrong[0] if wrong else self.tasks!r}")
 
     def generate(self, rng: np.random.Generator) -> Task | None:
         """Return the next task."""
@@ -103,12 +105,16 @@ class Parameters:
     step_share: float = 0.2
 
     def __post_init__(self) -> None:
-        """Refuse empty ranges."""
-        if not self.ranges:
-            raise ValueError("Parameters needs at least one range")
-        for name, choices in self.ranges.items():
-            if len(choices) == 0 or (isinstance(choices, tuple) and (len(choices) != 2 or choices[0] > choices[1])):
-                raise ValueError(f"the range of {name!r} must be a (low, high) tuple or a list, got {choices!r}")
+        """Refuse ranges that cannot be drawn from."""
+        if not isinstance(self.ranges, Mapping) or not self.ranges:
+            raise ValueError(f"ranges must be a mapping of at least one parameter to its range, got {self.ranges!r}")
+        for name, span in self.ranges.items():
+            if not _is_range(span):
+                raise ValueError(
+                    f"the range of {name!r} must be a (low, high) tuple of numbers or a list of choices, got {span!r}"
+                )
+        within("step_share", self.step_share, 0, 1)
+        _ = Task(self.kind, self.fixed)  # refuses another kind
 
     def generate(self, rng: np.random.Generator) -> Task | None:
         """Draw every parameter."""
@@ -121,6 +127,16 @@ class Parameters:
         value = nearby(self.ranges[name], task.value[name], self.step_share, rng)
         changed = {**task.value, name: value}
         return Task(self.kind, changed, skill=task.skill, parent=task.id, mutation=f"{name} = {value!r}")
+
+
+def _is_range(span: object) -> bool:
+    if not isinstance(span, tuple):
+        return isinstance(span, Sequence) and not isinstance(span, str) and len(span) > 0
+    return (
+        len(span) == 2
+        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in span)
+        and span[0] <= span[1]
+    )
 
 
 def _draw(span: Sequence[Any], rng: np.random.Generator) -> Any:
@@ -180,6 +196,17 @@ class SlidingDifficulty:
     limit: int | None = None
     _plays: int = 0
     _wins: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        within("accuracy", self.accuracy, 0, 1)
+        for name in ("attempts", "width"):
+            whole_number(name, getattr(self, name), least=1)
+        whole_number("low", self.low, least=0)
+        whole_number("high", self.high, least=self.low)
+        if self.limit is not None:
+            whole_number("limit", self.limit, least=self.high)
+        _ = Task(self.kind, self.fixed)  # refuses another kind
 
     def generate(self, rng: np.random.Generator) -> Task | None:
         """Draw a difficulty of the window."""

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -206,6 +206,18 @@ class Judge:
         if self._success is None:
             return total >= self.high - _TOP_SHARE * (self.high - self.low)
         return bool(self._success(info, total)) if callable(self._success) else total >= self._success
+
+
+def checked_success(success: Any) -> Success | None:
+    """Return what says whether an episode was won.
+
+    Raises:
+        ValueError: It is neither a function, nor a finite number, nor absent.
+    """
+    number = isinstance(success, int | float) and not isinstance(success, bool) and math.isfinite(success)
+    if success is not None and not callable(success) and not number:
+        raise ValueError(f"success must be a function of (info, total), or the least total that wins, got {success!r}")
+    return cast(Success | None, success)
 
 
 def status_of(fault: str | ProgramFault) -> Status:

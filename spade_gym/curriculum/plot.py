@@ -65,12 +65,18 @@ def _draw_plays(axes: Any, history: History) -> None:
 
 def _draw_rates(axes: Any, found: Curves) -> None:
     axes.plot(found.times, found.win_rate, label="win rate", color="#2a6fb0")
-    axes.plot(found.times, found.mean_return, label="mean return", color="#2a6fb0", linestyle=":")
     known = ~np.isnan(found.regret)
+    wide = bool(np.nanmax(np.abs([*found.mean_return, 0.0])) > 1.0)  # then both would not fit one scale
+    returns = axes.twinx() if wide else axes
+    lines = returns.plot(found.times, found.mean_return, label="mean return", color="#7a5aa6", linestyle=":")
     if known.any():
-        axes.plot(found.times[known], found.regret[known], "o-", markersize=3, label="hint regret", color="#c0483e")
-    axes.legend(loc="upper left", fontsize="small")
-    axes.set(ylabel="of plays without hint" if not known.any() else "")
+        lines += returns.plot(
+            found.times[known], found.regret[known], "o-", markersize=3, label="hint regret", color="#c0483e"
+        )
+    axes.legend(handles=[*axes.lines, *(lines if wide else [])], loc="upper left", fontsize="small")
+    axes.set(ylabel="win rate, without hint" if wide else "of plays without hint", ylim=(-0.05, 1.05) if wide else None)
+    if wide:
+        returns.set(ylabel="return")
 
 
 def _draw_memory(axes: Any, history: History) -> None:

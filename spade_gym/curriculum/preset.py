@@ -125,6 +125,8 @@ def compose(
         if name not in _PARTS:
             raise _unknown("part of a curriculum", name, _PARTS)
     for name, changes in overrides.items():
+        if not isinstance(changes, Mapping):
+            raise UnknownName(f"{name} must be a table of options, for example {{'name': …}}, got {changes!r}")
         parts[name] = dict(changes) if "name" in changes else {**parts[name], **changes}
     if isinstance(generator, Mapping):
         generator = cast(Generator, _part("generator", dict(generator), _GENERATORS, "generators"))
@@ -183,6 +185,6 @@ def _options(make_part: Callable[..., Any]) -> tuple[str, ...] | None:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     return UnknownName(f"unknown {kind} {name!r}{hint} Known: {', '.join(known)}")

@@ -39,6 +39,8 @@ _SNAPSHOTS_KEPT = 2
 _CHECKPOINT_PAGES = 4000
 _TASKS_REMEMBERED = 20_000
 _TAIL_ROWS = 512
+#: Longest wait for a lock of SQLite; readers hold one only for moments, but may be starved of processor time.
+_BUSY_SECONDS = 60.0
 
 
 class Store:
@@ -93,7 +95,9 @@ class Store:
         database: sqlite3.Connection | None = None
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
-            database = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0)
+            database = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
+            )
             check_contents(database, self.path)
             if not self.read_only:
                 self._prepare(database)
@@ -202,7 +206,7 @@ class Store:
     def _writing(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, TypeError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             raise StoreError(f"{self.path} cannot be written: {error}; nothing of this commit was kept") from error

@@ -13,7 +13,7 @@ from spade_gym.designer.deck import Deck, Label
 from spade_gym.designer.request import DesignerError, DesignReply, DesignRequest
 from spade_gym.errors import ManifestError, ReplyError
 from spade_gym.plain_file import as_path, read_text, shown
-from spade_gym.programs.manifest_values import check_text
+from spade_gym.programs.manifest_values import MAX_HINT, MAX_TEXT, check_text
 from spade_gym.programs.reply import program_from_reply
 from spade_gym.types import SETTINGS, Setting
 
@@ -189,7 +189,7 @@ def _row(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(f"a row must be a JSON object, got {shown(row)}")
     for key in ("file", "setting", *_KNOWN_BY_TEXT):
-        check_text(key, row.get(key, ""))
+        check_text(key, row.get(key, ""), limit=MAX_HINT if key == "hint" else MAX_TEXT)
     if not row.get("file"):
         raise ValueError("the field 'file' is missing")
     if row.get("setting") and row["setting"] not in SETTINGS:

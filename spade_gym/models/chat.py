@@ -71,7 +71,7 @@ class ChatFormat:
         self.encoder = TokenEncoder(tokenizer)
         self.keep_thinking = keep_thinking
         self._template = ChatTemplate(tokenizer)
-        decisive = (self.encoder.description, str(getattr(tokenizer, "chat_template", "")), str(keep_thinking))
+        decisive = (self.encoder.digest, str(getattr(tokenizer, "chat_template", "")), str(keep_thinking))
         self.digest = hashlib.sha256("\0".join(decisive).encode()).hexdigest()
         self._turns: dict[tuple[bool, bool | None], Turns] = {}
         self._openings: dict[tuple[object, ...], Delta | None] = {}

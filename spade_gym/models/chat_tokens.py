@@ -10,6 +10,7 @@ is encoded by single characters, and if even that helps nothing, refused.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -53,7 +54,7 @@ class TokenEncoder:
 
     Attributes:
         control_ids: Ids of the control tokens.
-        description: All that decides about ids, as text.
+        digest: sha256 of all that decides about ids.
     """
 
     def __init__(self, tokenizer: ChatTokenizer) -> None:
@@ -64,7 +65,8 @@ class TokenEncoder:
         self._any = _pattern(control)
         self._special = _pattern(text for text in control if added[text][1].special)
         self._tokenizer = tokenizer
-        self._encode, self.description = _encoding(tokenizer)
+        self._encode, description = _encoding(tokenizer)
+        self.digest = hashlib.sha256(description.encode()).hexdigest()
 
     # ---- contents
 

@@ -36,8 +36,7 @@ def request_body(request: ModelRequest, *, model: str, settings: OpenAISettings)
     }
     if sampling.temperature > 0:
         body["top_p"] = sampling.top_p
-        if sampling.top_k:
-            body["top_k"] = sampling.top_k
+        body["top_k"] = sampling.top_k  # 0 too: without it, servers take a default of theirs, or of the model's folder
     body |= _stop_fields(request, settings)
     if request.tools:
         body["tools"] = [dict(tool) for tool in request.tools]

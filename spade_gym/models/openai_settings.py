@@ -43,8 +43,8 @@ class OpenAISettings:
             for a while). ``kept``: they are sent, and the server keeps them (``include_stop_str_in_output``, vLLM).
             ``dropped``: they are sent, and missing at the end of the text unless the server names them.
         server_logprobs: Which log-probabilities the server gives; needs ``token_ids``.
-        omit: Names of fields that the server does not take, for example ``("seed",)``.
-        extra_body: Further fields of the request's body.
+        omit: Names of fields that the server does not take, for example ``("top_k", "seed")`` for OpenAI's own.
+        extra_body: Further fields of the request's body, for example those that switch a server's defaults off.
     """
 
     concurrency: int = 32

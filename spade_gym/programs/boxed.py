@@ -43,7 +43,7 @@ def last_boxed(text: str) -> str | None:
     r"""Return the content of the last balanced ``\boxed{…}`` outside think blocks, stripped, or ``None``.
 
     An unclosed ``<think>`` reaches to the end; a ``</think>`` without its opening tag starts at the beginning.
-    A box that holds nothing but a box counts as the inner one.
+    A box that holds nothing but a box counts as the inner one, and braces around all of the content do not count.
     """
     content: str | None = None
     for box in boxes(without_thoughts(text)):
@@ -53,7 +53,19 @@ def last_boxed(text: str) -> str | None:
         if inner is None or (inner.start, inner.end) != (0, len(content)):
             break
         content = inner.content.strip()
-    return content
+    return None if content is None else _without_outer_braces(content)
+
+
+def _without_outer_braces(text: str) -> str:
+    closers = closing_braces(text) if text.startswith("{") else {}
+    start, end = 0, len(text)
+    while closers.get(start) == end - 1:
+        start, end = start + 1, end - 1
+        while start < end and text[start].isspace():
+            start += 1
+        while start < end and text[end - 1].isspace():
+            end -= 1
+    return text[start:end]
 
 
 def box(text: str) -> str:

@@ -91,7 +91,7 @@ class DesignJournal:
             "variant": request.variant, "is_repair": int(request.repair is not None),
             "num_examples": len(request.positives) + (request.negative is not None), "seed": request.seed,
             "prompt": msgspec.json.encode(reply.messages).decode(), "text": storable(reply.text),
-            "error": storable(reply.error), "hint": reply.hint, "origin": json.dumps(reply.origin),
+            "error": storable(reply.error), "hint": storable(reply.hint), "origin": json.dumps(reply.origin),
             **_columns(reply.program),
             "completion": None if completion is None else _pack(replace(completion, seconds=0.0)),
             "prompt_ids": None if reply.prompt_ids is None else _pack(reply.prompt_ids),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -37,3 +38,16 @@ def test_minigrid() -> None:
     pytest.importorskip("stable_baselines3")
     pytest.importorskip("minigrid")
     assert "evaluation starts with" in run("curriculum_minigrid.py", "--steps", "2048")
+
+
+def test_trl_is_skipped_with_a_reason_where_it_is_missing() -> None:
+    if importlib.util.find_spec("trl") is not None:
+        pytest.skip("TRL is installed: the example runs")
+    assert run("curriculum_trl.py").startswith("skipped: needs ")
+
+
+@pytest.mark.slow
+def test_trl() -> None:
+    pytest.importorskip("trl")
+    printed = run("curriculum_trl.py", "--steps", "2")
+    assert "outcomes {'counted': 16}" in printed

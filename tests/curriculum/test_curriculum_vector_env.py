@@ -161,7 +161,8 @@ def test_evaluation_in_a_batch_never_tells_and_is_fixed_by_its_seed(tmp_path: Pa
     ("options", "message"),
     [
         ({"vectorization_mode": "threads"}, "batch, sync, async"),
-        ({"num_envs": 0}, "at least 1"),
+        ({"num_envs": 0}, "num_envs must be a whole number of at least 1, got 0"),
+        ({"evaluation": "yes"}, "evaluation must be true or false, got 'yes'"),
         ({"vectorization_mode": "batch"}, "for programs"),
         ({"autoreset_mode": "Never"}, "Never"),
     ],

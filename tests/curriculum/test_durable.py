@@ -16,6 +16,7 @@ from runs import SPACE, crash, make, outcomes_of, play, play_until_killed, same,
 from spade_gym.curriculum import preset
 from spade_gym.curriculum.curriculum import Curriculum, EmptyCurriculum
 from spade_gym.curriculum.durable import DurableCurriculum
+from spade_gym.curriculum.gates import NearDuplicates
 from spade_gym.curriculum.generators import Parameters
 from spade_gym.curriculum.store import Store, StoreError
 from spade_gym.curriculum.task import Outcome, Task
@@ -123,6 +124,27 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
             DurableCurriculum(make(capacity=30), store)
         with pytest.raises(StoreError, match="lowest-score"):
             DurableCurriculum(make("uniform"), store)
+
+
+def test_what_waits_for_review_survives(tmp_path: Path) -> None:
+    source = "def f(a):\n    total = 0\n    for item in a:\n        total += item * 3\n    return total\n"
+    tasks = [Task("program", {"program": name}) for name in ("one", "twin")]
+    sources = {tasks[0].id: source, tasks[1].id: source.replace("3", "17")}
+
+    def begin() -> Curriculum:
+        return preset.make("plr", gates=[NearDuplicates(sources)])
+
+    store = Store(tmp_path / "a")
+    with DurableCurriculum(begin(), store) as curriculum:
+        curriculum.add(tasks[0])
+        curriculum.snapshot()
+        curriculum.add(tasks[1])
+        left = crash(store, tmp_path / "b")
+    for folder in (left, tmp_path / "a"):  # from the journal, and from the state
+        with DurableCurriculum(begin(), Store(folder)) as curriculum:
+            (gate,) = curriculum.curriculum.gates
+            assert isinstance(gate, NearDuplicates)
+            assert gate.review == [(tasks[1], tasks[0].id, 1.0)]
 
 
 class Fickle(Parameters):

@@ -10,12 +10,18 @@ from spade_gym.curriculum.average_scorers import learning_potential, moving_aver
 from spade_gym.curriculum.designer_reward import designer_advantages, designer_scale
 from spade_gym.curriculum.difficulty_scorers import variance_target
 from spade_gym.curriculum.episode_return import episode_return
+from spade_gym.curriculum.generators import SlidingDifficulty
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.plateau_scorers import plateau, spade_score
 from spade_gym.curriculum.progress_scorers import micro_progress
 from spade_gym.curriculum.regret_scorers import hint_regret
 from spade_gym.curriculum.score import Score, Unknown
+from spade_gym.curriculum.task import Outcome, Task
 from spade_gym.curriculum.value_scorers import discounted_returns
+from spade_gym.designer.skills import skills_of_epoch
+from spade_gym.rollout.actions import action_of
+from spade_gym.sandbox.tool_calls import answers_match, parse_tool_calls
+from spade_gym.selfplay.advantages import group_advantages
 
 ROWS = json.loads((Path(__file__).parents[1] / "data" / "reference-cases.json").read_text())
 
@@ -79,7 +85,27 @@ def averages_of_three():
     return [float(moving_average(values, rate=rate)[-1]) for rate in (0.98, 0.85)]
 
 
+def sliding(*difficulties):
+    """The window (low, high) and the attempts at its top after 8 wins at each difficulty."""
+    window = SlidingDifficulty()
+    for difficulty in difficulties:
+        for _ in range(8):
+            window.observe(Task("reset", {"difficulty": difficulty}), Outcome(0, 0, 1.0, True))
+    return [window.low, window.high, window.state_dict()["plays"]]
+
+
+def extremes(gains):
+    """The advantages of the worst and the best, where the row gives only these."""
+    return [gains[0], gains[-1]]
+
+
 BY_FUNCTION = {
+    "grpo z-score (pop std+1e-8)": lambda row: (
+        group_advantages(row) if len(row) == 3 else extremes(group_advantages(row))
+    ),
+    "sliding 8/8 wins at 0": lambda row: sliding(0),
+    "sliding then 8/8 at 1..5": lambda row: sliding(*range(6))[:2],
+    "sliding off-high plays ignored": lambda row: sliding(*range(6), 5),
     "plateau(.4,.6,.25)": lambda row: plateau(row),
     "plateau(.2,.4,.2)": lambda row: plateau(row, low=0.2, high=0.4, ramp=0.2),
     # The reference pays the last step's reward: the rule `last`, which the paper recipes force.
@@ -111,23 +137,25 @@ OVERRULED = {
     ("blend one game raw", "win .3, no hint entry"): lambda: raw(plays([0.3])),
     ("blend one game raw", "no plays, hint .9"): lambda: raw(plays([], [0.9])),
 }
-#: Rows that other parts of the project answer for, or that nobody can.
+#: Rows whose values are no numbers: what is asked for, compared as it is.
+TEXTS = {
+    "skills 3 of 6, K=4, rollout": lambda row: "".join(skills_of_epoch(row // 4, "ABCDEF")),
+    "skills 4 of 6, K=4, rollout 4": lambda row: "".join(skills_of_epoch(row // 4, "ABCDEF", count=4)),
+    "tool_calls": lambda row: [
+        [call.name, call.arguments] for call in parse_tool_calls(row) if call.arguments is not None
+    ],
+    "tool answer check vs '1,200.50'": lambda row: answers_match(row, "1,200.50"),
+}
+#: What the method makes of a row that it overrules: the last box counts.
+LAST_BOX = {r"a \boxed{1} b \boxed{2}": r"\boxed{2}"}
+#: Rows that other tests answer for, or that nobody can.
 ELSEWHERE = {
-    "grpo z-score (pop std+1e-8)": "the trainer's",
-    "skills 3 of 6, K=4, rollout": "the designer's",
-    "skills 4 of 6, K=4, rollout 4": "the designer's",
-    "sliding 8/8 wins at 0": "the sliding-difficulty sampler's",
-    "sliding then 8/8 at 1..5": "the sliding-difficulty sampler's",
-    "sliding off-high plays ignored": "the sliding-difficulty sampler's",
-    "boxed -> parse_action": "the player's",
-    "tool_calls": "the sandbox's tool use",
-    "tool answer check vs '1,200.50'": "the sandbox's tool use",
-    "tool step (reward,term,trunc) turn 1": "the sandbox's tool use",
-    "tool step (reward,term,trunc) turn 2": "the sandbox's tool use",
-    "tool step (reward,term,trunc) turn 3": "the sandbox's tool use",
-    "memory cap 3 of 4 -> files, snippet": "the memory's; incomplete input",
-    "memory seeds/neg pool": "the memory's; incomplete input",
-    "memory neg text": "the designer's; incomplete input",
+    "tool step (reward,term,trunc) turn 1": "overruled (0, not -0.1): tests/sandbox/test_tool_use.py plays it",
+    "tool step (reward,term,trunc) turn 2": "incomplete input (no program): tests/sandbox/test_tool_use.py plays one",
+    "tool step (reward,term,trunc) turn 3": "incomplete input (no program): tests/sandbox/test_tool_use.py plays one",
+    "memory cap 3 of 4 -> files, snippet": "incomplete input: the four records are not given",
+    "memory seeds/neg pool": "incomplete input: the records are not given",
+    "memory neg text": "incomplete input: the record is not given",
     "micro_lp 3 steps 0,.5,1 -> mean raw": "incomplete input: the plays of each update are not given",
     "LP controller pick 1 of p(0,1),q(1,1)": "incomplete input: no formula for the controller",
     "LP .98/.85 updates .2,.6,.4 -> rho": "the method's |mean - slow average| gives 0, .06, .021 (or 0, .4, .14)",
@@ -165,8 +193,21 @@ def test_episodes_are_worth_their_sum_by_default():
     assert episode_return([1.0, -0.1], terminated=True) == pytest.approx(0.9)
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row["function"] in TEXTS], ids=str)
+def test_rows_of_texts(row):
+    assert TEXTS[row["function"]](row["input"]) == row["expected"]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["function"] == "boxed -> parse_action"], ids=str)
+def test_rows_of_boxes(row):
+    content, action = row["expected"]
+    found = action_of(row["input"], "multi_turn", most_chars=100)
+    assert found == LAST_BOX.get(row["input"], action)
+    assert (content is None) == ("boxed" not in found)
+
+
 def test_every_row_is_accounted_for():
-    known = {*BY_FUNCTION, *ELSEWHERE}
+    known = {*BY_FUNCTION, *TEXTS, *ELSEWHERE, "boxed -> parse_action"}
     missing = [row for row in ROWS if row["function"] not in known and key(row) not in {*BY_ROW, *OVERRULED}]
     assert missing == []
 

@@ -94,12 +94,23 @@ def test_the_command_prints_numbers(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "cannot be read as a run" in capsys.readouterr().err
 
 
+def plot_text(found: History, path: Path) -> bytes:
+    """Draw with texts as texts."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        return plot(found, path).read_bytes()
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [(time, time % 7, float(time % 3 == 0), time % 5 == 0) for time in range(100)]
     assert plot(history(rows), tmp_path / "a.png").stat().st_size > 10_000
     assert plot(history(rows[:1]), tmp_path / "b.svg").exists()
+    wide = history([(time, task, 300 * total, hinted) for time, task, total, hinted in rows])
+    assert b"win rate, without hint" in plot_text(wide, tmp_path / "c.svg")
+    assert b"win rate, without hint" not in plot_text(history(rows), tmp_path / "d.svg")
     with pytest.raises(SpadeError, match="cannot be written"):
         plot(history(rows), tmp_path / "a.nonsense")
 

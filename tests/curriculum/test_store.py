@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import sqlite3
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from runs import task
+from runs import crash, task
 
 from spade_gym.curriculum.journal import Added, Asked, Snapshot, Told
 from spade_gym.curriculum.store import Store, StoreError
@@ -129,6 +131,95 @@ def test_a_truncated_database_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:9000])
     with pytest.raises(StoreError, match="damaged"):
         Store(tmp_path)
+
+
+def test_every_commit_is_seen_before_and_after_the_tables_are_put_in_order(tmp_path: Path) -> None:
+    with Store(tmp_path) as store, Store(tmp_path, read_only=True) as reader:
+        expected = []
+        for n in range(1, 1200, 2):  # the tail is emptied twice meanwhile
+            entries = [Asked(n, "", Ticket(n, task(size=n), (n,))), Told(n + 1, Outcome(n, n, 0.5), "counted")]
+            store.append(entries)
+            expected += entries
+            if n % 97 == 0:
+                assert reader.journal() == store.journal() == expected
+                assert reader.last() == n + 1
+        assert 0 < len(store._tail) < 1800
+        assert len(list(reader.tasks())) == 600
+        assert [told.n for told in reader.outcomes()] == list(range(2, 1201, 2))
+    with Store(tmp_path) as store:
+        assert store._tables.tail() == []
+        assert store.journal() == expected
+
+
+def test_a_store_that_was_not_closed_goes_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a")
+    store.append(ENTRIES)
+    left = crash(store, tmp_path / "b")
+    with Store(left) as again:
+        assert again.journal() == ENTRIES
+        with pytest.raises(StoreError, match="place 6 of the journal is taken"):
+            again.append([Told(6, Outcome(0, 5), "counted")])
+        again.append([Told(7, Outcome(0, 5), "duplicate")])
+    store.close()
+    with Store(left) as again:
+        assert len(again.journal()) == 7
+
+
+def test_what_the_disk_cannot_hold_is_refused_whole(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for huge in (Outcome(0, 1, policy_version=1 << 70), Outcome(1 << 64, 1)):
+            with pytest.raises(StoreError, match="nothing of this commit was kept"):
+                store.append([Told(1, Outcome(0, 0), "counted"), Told(2, huge, "counted")])
+        assert store.journal() == []
+        store.append(ENTRIES)
+
+
+def test_a_damaged_tail_is_refused_and_left_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "a")
+    store.append(ENTRIES)
+    left = crash(store, tmp_path / "b")
+    store.close()
+    database = sqlite3.connect(left / "run.db")
+    with database:
+        database.execute("UPDATE tail SET rows = x'93'")
+    database.close()
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="row 6 of its tail cannot be read"):
+            Store(left, read_only=read_only).journal()
+    database = sqlite3.connect(left / "run.db")
+    assert database.execute("SELECT n, rows FROM tail").fetchall() == [(6, b"\x93")]
+    database.close()
+
+
+def read_on(folder: str, stop: str, pipe: Connection) -> None:
+    """Read until told to stop; send after each time how often that went well, or the error."""
+    times = 0
+    try:
+        while not Path(stop).exists():
+            with Store(folder, read_only=True) as store:
+                entries = store.journal()
+                assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
+            times += 1
+            pipe.send(times)
+    except (StoreError, AssertionError) as error:
+        pipe.send(str(error))
+
+
+def test_a_reader_beside_a_writer_always_sees_one_whole_state(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    with Store(tmp_path / "run") as store:
+        reader = context.Process(target=read_on, args=(str(tmp_path / "run"), str(tmp_path / "stop"), theirs))
+        reader.start()
+        n, found = 0, 0
+        while found < 20:
+            n += 1
+            store.append([Asked(n, "", Ticket(n, task(size=n), (n,)))])
+            if ours.poll(0.001):
+                found = ours.recv()
+                assert isinstance(found, int), found
+        (tmp_path / "stop").touch()
+        reader.join()
 
 
 def test_durability_has_two_values(tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from design_requests import game, make_request
 
+from spade_gym.designer.attempt import read_program
+from spade_gym.designer.hint_checks import answer_leak, source_leak, value_leak
+from spade_gym.designer.instances import view_instances
 from spade_gym.designer.recorded import RecordedDesigner, RecordedReply, read_replies, shipped_replies
-from spade_gym.designer.request import DesignerError
+from spade_gym.designer.request import DesignerError, DesignReply
 from spade_gym.errors import ManifestError, PoolError
 from spade_gym.in_order import in_order
+from spade_gym.programs.manifest_values import MAX_HINT, MAX_TEXT
+from spade_gym.programs.reply import program_from_reply
 from spade_gym.testing import check_designer
 from spade_gym.types import GAME_SKILLS
 from spade_gym.validation.validate import validate_reply
@@ -49,6 +54,47 @@ def test_the_shipped_replies_are_accepted_unless_they_are_flawed():
     assert len({verdict.digest for verdict in verdicts if verdict.accepted}) == sum(accepted.values())
 
 
+def test_every_sound_shipped_reply_brings_a_hint_and_no_flawed_one_does():
+    hints = {reply.file: reply.hint for reply in shipped_replies()}
+    assert {file: bool(hint) for file, hint in hints.items()} == {file: not flaw for file, flaw in flaws().items()}
+    assert max(map(len, hints.values())) < 400
+    written = [hint for hint in hints.values() if hint]
+    assert len(set(written)) == len(written) == 31
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("reply", [reply for reply in shipped_replies() if reply.hint], ids=lambda reply: reply.file)
+def test_the_shipped_hints_give_no_answer_away(reply: RecordedReply):
+    program = program_from_reply(reply.text, setting=reply.setting)
+    is_tool_use = program.setting == "tool_use"
+    views = view_instances(program, range(8), play=is_tool_use)
+    assert source_leak(reply.hint, program.source) == ""
+    assert (value_leak(reply.hint, views, source=program.source) if is_tool_use else answer_leak(reply.hint, views)) == ""
+
+
+def test_a_hint_comes_along_into_the_manifest_unless_the_program_brings_its_own():
+    recorded = RecordedReply("a.md", game("Alpha"), "single_turn", hint="Look twice.")
+    (answer,) = RecordedDesigner([recorded]).write([make_request(setting="single_turn")])
+    program = read_program(answer)
+    assert program.manifest.hint == "Look twice."
+    own = program.with_manifest(hint="Its own.")
+    again = DesignReply(answer.request, "", program=own, hint="Look twice.")
+    assert read_program(again).manifest.hint == "Its own."
+    bare = DesignReply(answer.request, "", program=own.with_manifest(hint=""), hint="Look twice.")
+    assert read_program(bare).manifest.hint == "Look twice."
+
+
+def test_a_hint_may_be_longer_than_other_texts_of_an_index_but_not_endless(tmp_path: Path):
+    (tmp_path / "a.md").write_text(game("Alpha"))
+    index = tmp_path / "index.jsonl"
+    index.write_text(json.dumps({"file": "a.md", "hint": "x" * (MAX_TEXT + 1)}))
+    assert len(read_replies(tmp_path)[0].hint) == MAX_TEXT + 1
+    index.write_text(json.dumps({"file": "a.md", "hint": "x" * (MAX_HINT + 1)}))
+    with pytest.raises(DesignerError, match=f"at most {MAX_HINT}"):
+        read_replies(tmp_path)
+
+
 def test_a_folder_is_read_with_and_without_an_index(tmp_path: Path):
     (tmp_path / "a.md").write_text(game("Alpha"))
     (tmp_path / "b.txt").write_text("no program at all")
@@ -73,6 +119,7 @@ def test_a_folder_is_read_with_and_without_an_index(tmp_path: Path):
         ('{"skill": "x"}', "'file' is missing"),
         ('{"file": "a.md", "setting": "game_multi"}', "must be one of single_turn, multi_turn, tool_use"),
         ('{"file": "a.md", "skill": 7}', "skill must be text"),
+        ('{"file": "a.md", "hint": ["x"]}', "hint must be text"),
         ('{"file": "a.md", "skill": "\\ud800"}', "lone surrogate"),
         ('{"file": "../a.md"}', "no .md or .txt file beside it"),
     ],

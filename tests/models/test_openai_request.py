@@ -20,9 +20,11 @@ def body(sampling: Sampling, *, thinking: bool | None = None, tools: Any = (), *
     return result
 
 
-def test_what_is_off_is_not_sent() -> None:
+def test_truncation_that_is_off_is_sent_as_off() -> None:
     plain = body(Sampling(max_tokens=4, temperature=1.0, top_p=1.0, top_k=0))
-    assert set(plain) == {"model", "messages", "max_tokens", "temperature", "top_p", "seed", "stream"}
+    assert (plain["top_p"], plain["top_k"]) == (1, 0)
+    assert set(plain) == {"model", "messages", "max_tokens", "temperature", "top_p", "top_k", "seed", "stream"}
+    assert "top_k" not in body(Sampling(), omit=("top_k",))
 
 
 def test_greedy_sends_no_truncation() -> None:
