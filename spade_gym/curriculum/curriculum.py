@@ -18,6 +18,7 @@ from spade_gym.curriculum.finite import value_range, whole_number
 from spade_gym.curriculum.gates import Gate
 from spade_gym.curriculum.generators import Generator, Watcher
 from spade_gym.curriculum.memory import Memory, Record, Scorer
+from spade_gym.curriculum.part_methods import check_parts
 from spade_gym.curriculum.pending import PendingTickets
 from spade_gym.curriculum.replay_draw import Draw
 from spade_gym.curriculum.run_settings import difference, settings_of
@@ -81,9 +82,9 @@ class Curriculum:
         asks_per_window: int = 1000,
         max_pending: int = 100_000,
     ) -> None:
-        _check_parts(memory=memory, scorer=scorer, schedule=schedule, sampler=sampler, generator=generator)
+        check_parts(memory=memory, scorer=scorer, schedule=schedule, sampler=sampler, generator=generator)
         for gate in gates:
-            _check_parts(gate=gate)
+            check_parts(gate=gate)
         whole_number("seed", seed, least=0)
         whole_number("group_size", group_size, least=1)
         whole_number("asks_per_window", asks_per_window, least=1)
@@ -313,18 +314,3 @@ class Curriculum:
         parts = {"schedule": self.schedule, "sampler": self.sampler, "generator": self.generator}
         parts |= {f"gate {place}": gate for place, gate in enumerate(self.gates)}
         return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
-
-
-#: The method that a part needs.
-_METHODS = {
-    "memory": "slot_of", "scorer": "__call__", "schedule": "plan", "sampler": "probabilities", "generator": "generate",
-    "gate": "refuse",
-}  # fmt: skip
-
-
-def _check_parts(**parts: object) -> None:
-    for name, part in parts.items():
-        method = _METHODS[name]
-        if part is not None and (isinstance(part, type) or not callable(getattr(part, method, None))):
-            hint = " (an object of that class)" if isinstance(part, type) else ""
-            raise TypeError(f"{name} must have a method {method!r}, got {part!r:.200}{hint}")

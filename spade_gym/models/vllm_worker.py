@@ -15,7 +15,7 @@ import torch
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 
 
-class NormaliseGreedy(LogitsProcessor):
+class NormaliseGreedy(LogitsProcessor):  # type: ignore[misc]  # vLLM is not there where types are checked
     """Normalises before the temperature: batches in which all requests are greedy see no other processor."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:

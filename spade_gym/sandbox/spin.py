@@ -2,23 +2,26 @@
 
 A process that sleeps until its peer writes pays for being woken: 20 to 70 µs where the peer runs on another core, and
 more on an idle virtual machine, which is more than most steps take. So both ends look for data for about that long
-before they sleep. Between looks they yield, so that two processes that share a core hand it to each other. Whoever
-knows how long the last answer took sleeps through most of that time, and looks towards its end.
+before they sleep. Between looks they yield, so that two processes that share a core hand it to each other. Who knows how
+long the last answer took sleeps through most of that time, and looks towards its end.
+
+The bound is one of time, not of looks: on a crowded machine a yield may last for milliseconds, and there it is better to
+sleep at once, because a process that wakes is preferred to one that yields.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import time
 
-#: Looks before sleeping; about 0.6 µs each.
-NUM_LOOKS = 400
+#: Seconds of looking before sleeping; a look takes about 0.7 µs.
+LOOK_SECONDS = 0.00025
 #: Waits beyond this many seconds are not looked through: being woken costs little beside them.
 LONGEST = 0.02
-_LOOKS_A_SECOND = 1_800_000
 _NAP_SHARE = 0.85
 
-_yield = os.sched_yield
+_yield, _clock = os.sched_yield, time.perf_counter
 
 
 class Spin:
@@ -39,13 +42,14 @@ class Spin:
         Args:
             expected: Seconds that it will take, as far as the past tells.
         """
-        look, num_looks = self._poll, NUM_LOOKS
-        if 0.0002 < expected <= LONGEST:
+        look = self._poll
+        deadline = _clock() + LOOK_SECONDS
+        if LOOK_SECONDS < expected <= LONGEST:
+            deadline += expected
             nap = int(expected * _NAP_SHARE * 1000)
             if nap and look(nap):
                 return
-            num_looks += int((expected - nap / 1000) * _LOOKS_A_SECOND)
-        for _ in range(num_looks):
-            if look(0):
+        while not look(0):
+            if _clock() > deadline:
                 return
             _yield()

@@ -55,6 +55,8 @@ class Cycle:
         least_accepted: Share of a pool that must be accepted, or the old pool stays.
         max_in_flight: Most plays under way.
         max_sessions: Most worker processes.
+        in_order: Act on replies in the order of their requests, so that a run repeats exactly whatever a server answers
+            first; otherwise on whatever is there, which keeps a server busier.
         isolation: Level of the programs' isolation; "" for the default.
     """
 
@@ -73,6 +75,7 @@ class Cycle:
     least_accepted: float = 0.5
     max_in_flight: int = 1024
     max_sessions: int = 64
+    in_order: bool = True
     isolation: str = ""
 
     def __post_init__(self) -> None:

@@ -16,7 +16,8 @@ CREATE TABLE replies (
     key TEXT PRIMARY KEY, epoch INTEGER, environment INTEGER, attempt INTEGER, setting TEXT, skill TEXT,
     difficulty TEXT, document TEXT, domain TEXT, variant TEXT, is_repair INTEGER, num_examples INTEGER, seed INTEGER,
     prompt TEXT, text TEXT, error TEXT, hint TEXT, origin TEXT, digest TEXT, manifest TEXT, completion BLOB,
-    prompt_ids BLOB, prompt_tokens INTEGER, completion_tokens INTEGER, policy_version INTEGER, model_seconds REAL, written_at REAL
+    prompt_ids BLOB, prompt_tokens INTEGER, completion_tokens INTEGER, policy_version INTEGER, model_seconds REAL,
+    written_at REAL
 ) WITHOUT ROWID;
 CREATE TABLE attempts (
     key TEXT PRIMARY KEY, outcome TEXT, digest TEXT, manifest TEXT, findings TEXT, check_seconds REAL

@@ -14,6 +14,7 @@ what was already done, and does the rest: so a killed run ends as an undisturbed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -162,11 +163,14 @@ class Cycle:
         missing = [order for order in orders if order.key not in done]
         if missing:
             cycle = self._recipe.cycle
-            with self._run.report.progress(f"rollout {rollout}, {arm}", len(missing)) as progress:
-                for play in stream_plays(
-                    missing, self._run.agent, settings=self._recipe.agent.player(), isolation=cycle.isolation or None,
+            settings, model = self._recipe.agent.player(), self._run.agent
+            with self._run.report.progress(f"rollout {rollout}, {arm}", len(missing)) as progress, contextlib.closing(
+                stream_plays(
+                    missing, model, settings=settings, isolation=cycle.isolation or None, in_order=cycle.in_order,
                     max_in_flight=cycle.max_in_flight, max_sessions=cycle.max_sessions, progress=progress,
-                ):  # fmt: skip
+                )
+            ) as stream:  # fmt: skip
+                for play in stream:
                     self._store.put_plays(rollout, [play])
                     done[play.key] = play
         plays = [done[order.key] for order in orders]
@@ -216,7 +220,7 @@ class Cycle:
         return [
             Trajectory(
                 reply.key, "designer", reply.skill, reward.value, advantages[reply.key] or 0.0,
-                journal.samples(reply.key), reply.born,
+                journal.samples(reply.key), reply.born, self._recipe.designer.temperature or 1.0,
             )
             for reply, reward in zip(known, raw, strict=True)
             if isinstance(reward, Score)
@@ -260,7 +264,16 @@ class Cycle:
             if play.status == "ok":
                 groups.setdefault(play.key.split("/")[2], []).append(play)
         return [
-            Trajectory(play.key, "agent", f"{rollout}/{group}", play.total, advantage, play.samples, rollout)
+            Trajectory(
+                play.key,
+                "agent",
+                f"{rollout}/{group}",
+                play.total,
+                advantage,
+                play.samples,
+                rollout,
+                self._recipe.agent.temperature or 1.0,
+            )
             for group, mine in groups.items()
             for play, advantage in zip(
                 mine, group_advantages([play.total for play in mine], std=self._recipe.agent.std), strict=True

@@ -30,6 +30,7 @@ class Trajectory:
         advantage: From the cycle (method, sections 5 and 6); a trainer may compute its own from ``reward``.
         samples: Token ids, masks and behaviour log-probabilities.
         born: Number of the rollout in which it was sampled.
+        temperature: At which the samples' log-probabilities are (``ModelRequest``'s, 1 where that is greedy); positive.
     """
 
     key: str
@@ -39,6 +40,7 @@ class Trajectory:
     advantage: float
     samples: tuple[Sample, ...]
     born: int
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

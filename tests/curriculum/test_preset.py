@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from spade_gym import plugins
 from spade_gym.curriculum import preset
 from spade_gym.curriculum.generators import Parameters, SlidingDifficulty
 from spade_gym.curriculum.schedules import Replay
 from spade_gym.curriculum.scorers import BUILT_IN
 from spade_gym.curriculum.task import Outcome
+from spade_gym.testing import check_generator, check_sampler, check_scorer
 
 EXPECTED = {
     "uniform", "plr", "robust-plr", "accel", "sfl", "alp", "exp3", "rlve-window", "spade", "spade-lp",
@@ -60,6 +64,50 @@ def test_unknown_names_list_the_known_ones() -> None:
         preset.make("plr", buffer={"capacity": 3})
     with pytest.raises(ValueError, match="needs a SlidingDifficulty"):
         preset.make("rlve-window", generator=Parameters({"x": (0, 9)}))
+
+
+THIRD_PARTY = """
+from spade_gym.curriculum.samplers import Uniform
+from spade_gym.curriculum.score import Score, Unknown
+from spade_gym.curriculum.task import Task
+
+
+def longest(outcomes, *, least=0):
+    return Score(float(max(outcomes.lengths.max(), least)), None, len(outcomes)) if len(outcomes) else Unknown("none")
+
+
+class Evens:
+    def __init__(self, top=10):
+        self.top = top
+
+    def generate(self, rng):
+        return Task("reset", {"x": 2 * int(rng.integers(self.top))})
+"""
+
+
+def test_third_parties_add_scorers_samplers_and_generators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "third_party-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[spade_gym.scorers]\nlongest = third_party_parts:longest\n"
+        "[spade_gym.samplers]\nfair = third_party_parts:Uniform\n"
+        "[spade_gym.generators]\nevens = third_party_parts:Evens\n"
+    )
+    (tmp_path / "third_party_parts.py").write_text(THIRD_PARTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    curriculum = preset.make(
+        "plr", scorer={"name": "longest", "least": 3}, sampler={"name": "fair"}, generator={"name": "evens", "top": 5}
+    )
+    ticket = curriculum.ask()
+    assert ticket.task.value["x"] in (0, 2, 4, 6, 8)
+    curriculum.tell(Outcome(ticket.id, ticket.seeds[0], 1.0, True, length=2))
+    assert curriculum.ranked()[0][1] == 3.0
+    check_generator(lambda: plugins.load("generators", "evens")())
+    check_scorer(plugins.load("scorers", "longest"))
+    check_sampler(plugins.load("samplers", "fair")())
+    with pytest.raises(preset.UnknownName, match=r"Known: .*longest"):
+        preset.make("plr", scorer={"name": "shortest"})
 
 
 def test_every_built_in_scorer_is_unknown_without_plays() -> None:

