@@ -186,7 +186,7 @@ class Link:
             raise TimeoutError("no time was left to connect")
         sock = self._socket = socket.create_connection((address.host, address.port), timeout=wait)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        kind = http.client.HTTPConnection
+        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
         if address.secure:
             kind = http.client.HTTPSConnection
             sock = self._socket = ssl.create_default_context().wrap_socket(sock, server_hostname=address.host)

@@ -1,12 +1,12 @@
 """Waiting a moment without sleeping.
 
-A process that sleeps until its peer writes pays for being woken: 20 to 70 µs where the peer runs on another core, and
-more on an idle virtual machine, which is more than most steps take. So both ends look for data for about that long
-before they sleep. Between looks they yield, so that two processes that share a core hand it to each other. Who knows how
-long the last answer took sleeps through most of that time, and looks towards its end.
+A process that sleeps until its peer writes pays for being woken: 20 to 70 µs where the peer runs on another core,
+and more on an idle virtual machine, which is more than most steps take. So both ends look for data for about that
+long before they sleep. Between looks they yield, so that two processes that share a core hand it to each other. Who
+knows how long the last answer took sleeps through most of that time, and looks towards its end.
 
-The bound is one of time, not of looks: on a crowded machine a yield may last for milliseconds, and there it is better to
-sleep at once, because a process that wakes is preferred to one that yields.
+The bound is one of time, not of looks: on a crowded machine a yield may last for milliseconds, and there it is
+better to sleep at once, because a process that wakes is preferred to one that yields.
 """
 
 from __future__ import annotations
