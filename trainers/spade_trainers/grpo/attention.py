@@ -40,8 +40,8 @@ def packed_attention(model: Any) -> Iterator[None]:
 def can_pack(model: Any) -> bool:
     """Say whether a model's attention is one that this module can stand in for.
 
-    It must go through transformers' interface and see the whole past in every layer. Whether it then also computes what it
-    computes sample by sample is for a trial to show (``policy.py``).
+    It must go through transformers' interface and see the whole past in every layer. Whether it then computes the same
+    as sample by sample is for a trial to show (``policy.py``).
     """
     config = model.config.get_text_config()
     kinds = set(getattr(config, "layer_types", None) or ())

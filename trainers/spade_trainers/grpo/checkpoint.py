@@ -1,7 +1,7 @@
 """A trainer on disk: safetensors and JSON only, nothing that runs code when it is read.
 
-Without adapters the folder is also a model that ``transformers:FOLDER`` opens (``model.safetensors`` with the parameters'
-own names, ``config.json``, the tokenizer); with adapters, ``adapter/`` is in peft's form.
+Without adapters the folder is also a model that ``transformers:FOLDER`` opens (``model.safetensors`` with the
+parameters' own names, ``config.json``, the tokenizer); with adapters, ``adapter/`` is in peft's form.
 """
 
 from __future__ import annotations

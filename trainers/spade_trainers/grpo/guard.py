@@ -1,9 +1,10 @@
-"""An update that is not finite stops the run, with what it was computed from on disk, before a weight changes."""
+"""What cannot be learnt from is refused; an update that is not finite stops, with its trajectories on disk."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +13,29 @@ from spade_gym.selfplay.trainer import Trajectory
 from spade_trainers.grpo.policy import GrpoError
 
 
-def stop(what: str, trajectories: Iterable[Trajectory], folder: str) -> GrpoError:
+def check_trajectories(trajectories: Iterable[Trajectory], vocabulary: int) -> None:
+    """Refuse numbers and ids that would only show as nonsense later.
+
+    Args:
+        trajectories: Of an update.
+        vocabulary: How many token ids the model has.
+
+    Raises:
+        ValueError: With the trajectory's key.
+    """
+    for item in trajectories:
+        numbers = [item.advantage, item.reward]
+        numbers += [number for sample in item.samples for number in (*sample.logprobs, *sample.kept_logprobs)]
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"a reward, advantage or log-probability of {item.key!r} is not finite")
+        if not 0 < item.temperature < math.inf:
+            raise ValueError(f"the temperature of {item.key!r} must be positive, got {item.temperature!r}")
+        for sample in item.samples:
+            if sample.ids and not 0 <= min(sample.ids) <= max(sample.ids) < vocabulary:
+                raise ValueError(f"{item.key!r} holds token ids outside 0..{vocabulary - 1}: another model's, it seems")
+
+
+def not_finite(what: str, trajectories: Iterable[Trajectory], folder: str) -> GrpoError:
     """Write trajectories and return the error that names their file.
 
     Args:
@@ -23,13 +46,12 @@ def stop(what: str, trajectories: Iterable[Trajectory], folder: str) -> GrpoErro
     blamed = list(trajectories)
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="spade-grpo-"))
     place.mkdir(parents=True, exist_ok=True)
-    number = sum(1 for _ in place.glob("not-finite-*.json"))
-    path = place / f"not-finite-{number:03d}.json"
+    path = place / f"not-finite-{sum(1 for _ in place.glob('not-finite-*.json')):03d}.json"
     rows = [dataclasses.asdict(item) for item in blamed]
     path.write_text(json.dumps({"problem": what, "trajectories": rows}) + "\n", encoding="utf-8")
     names = ", ".join(item.key for item in blamed[:3]) + (" …" if len(blamed) > 3 else "")
     return GrpoError(
-        f"{what}; the weights were not changed by this step. The {len(blamed)} trajectories that it was computed from "
-        f"({names}) are in {path}. Go on from the last checkpoint with a lower learning_rate or max_grad_norm, or look "
-        "there for what is special about them"
+        f"{what}; this step has changed no weight. The {len(blamed)} trajectories that it was computed from ({names}) "
+        f"are in {path}. Go on from the last checkpoint with a lower learning_rate or max_grad_norm, or look there for "
+        "what is special about them"
     )

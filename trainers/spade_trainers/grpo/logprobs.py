@@ -1,14 +1,14 @@
 """Log-probabilities of sampled tokens, and a loss of them, without the logits of more than a few tokens at a time.
 
 Only places whose next token was sampled go through the head, a chunk of them at a time. For a chunk of hidden states h,
-z = h·Wᵀ / temperature (+ bias / temperature)::
+z = (h·Wᵀ + bias) / temperature::
 
-    log π(a) = z_a − logsumexp(z)          H = logsumexp(z) − Σ p·z,   p = softmax(z)
-    ∂ log π(a) / ∂z = 1_a − p              ∂H / ∂z = −p·(z − logsumexp(z) + H)
+    log π(a) = z_a − logsumexp(z)          H = −Σ p·log p,   p = softmax(z)
+    ∂ log π(a) / ∂z = 1_a − p              ∂H / ∂z = −p·(log p + H)
 
-The loss of a token depends on its own log π and H alone. So a chunk's gradients with respect to h and W are known as soon
-as its logits are, and the logits are dropped: nothing is computed twice, and no more than two buffers of chunk × vocabulary
-exist (idea: Liger's fused linear losses, arXiv:2410.10989).
+The loss of a token depends on its own log π and H alone. So a chunk's gradients with respect to h and W are known as
+soon as its logits are, and the logits are dropped: nothing is computed twice, and no more than two buffers of chunk ×
+vocabulary exist (idea: Liger's fused linear losses, arXiv:2410.10989).
 """
 
 from __future__ import annotations
@@ -38,6 +38,20 @@ class Head(NamedTuple):
     chunk: int
 
 
+class Sampled(NamedTuple):
+    """Sampled tokens, with the hidden states before them.
+
+    Attributes:
+        hidden: Of shape (tokens, width).
+        targets: The tokens, shape (tokens,).
+        temperatures: At which each was sampled, positive, shape (tokens,).
+    """
+
+    hidden: torch.Tensor
+    targets: torch.Tensor
+    temperatures: torch.Tensor
+
+
 class Scored(NamedTuple):
     """Each of shape (tokens,), without a gradient.
 
@@ -56,53 +70,50 @@ def chunk_of(mib: int, vocabulary: int, device: str) -> int:
     return max(1, room // (2 * 4 * vocabulary))
 
 
-def score(hidden: torch.Tensor, head: Head, targets: torch.Tensor, temperatures: torch.Tensor) -> Scored:
-    """Return log-probabilities and entropies without a gradient.
-
-    Args:
-        hidden: Hidden states at the places before the sampled tokens, shape (tokens, width).
-        head: The last layer.
-        targets: The sampled tokens, shape (tokens,).
-        temperatures: At which each was sampled, shape (tokens,).
-    """
+def score(sampled: Sampled, head: Head) -> Scored:
+    """Return log-probabilities and entropies without a gradient."""
     with torch.no_grad():
-        chunks = [chunk[:2] for chunk in _chunks(hidden, head, targets, temperatures)]
-    return Scored(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
+        chunks = [chunk.scored for chunk in _chunks(sampled, head)]
+    return _joined(chunks)
 
 
-def fused_loss(
-    hidden: torch.Tensor, head: Head, targets: torch.Tensor, temperatures: torch.Tensor, objective: Objective
-) -> tuple[torch.Tensor, Scored]:
-    """Return the sum of the losses, with gradients for ``hidden`` and the head, and what it was computed from.
+def fused_loss(sampled: Sampled, head: Head, objective: Objective) -> tuple[torch.Tensor, Scored]:
+    """Return the sum of the losses, with gradients for the hidden states and the head, and what it was computed from.
 
     Args:
-        hidden, head, targets, temperatures: As for :func:`score`.
+        sampled: Tokens and hidden states.
+        head: The last layer.
         objective: The loss of some rows.
     """
-    total, logprobs, entropy = _FusedLoss.apply(
-        hidden, head.weight, head.bias, targets, temperatures, objective, head.chunk
-    )
+    total, logprobs, entropy = _FusedLoss.apply(*sampled, *head, objective)
     return total, Scored(logprobs, entropy)
 
 
-def _chunks(
-    hidden: torch.Tensor, head: Head, targets: torch.Tensor, temperatures: torch.Tensor
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, slice]]:
-    """Yield log-probabilities, entropies, probabilities, log-probabilities of all tokens, and the rows of each chunk."""
-    # Products in the precision of the hidden states, everything after them in at least single precision.
-    weight = head.weight.detach().to(hidden.dtype)
-    bias = None if head.bias is None else head.bias.detach().to(hidden.dtype)
+class _Chunk(NamedTuple):
+    """Some rows; ``probabilities`` and ``log_probabilities`` are of shape (rows, vocabulary)."""
+
+    rows: slice
+    scored: Scored
+    probabilities: torch.Tensor
+    log_probabilities: torch.Tensor
+
+
+def _chunks(sampled: Sampled, head: Head) -> Iterator[_Chunk]:
+    """Yield all rows chunk by chunk: products in the hidden states' precision, the rest at least in single precision."""
+    hidden, targets, temperatures = sampled
+    weight = head.weight.to(hidden.dtype)
+    bias = None if head.bias is None else head.bias.to(hidden.dtype)
     for start in range(0, len(hidden), head.chunk):
         rows = slice(start, min(start + head.chunk, len(hidden)))
-        scores = hidden.detach()[rows] @ weight.T
+        scores = hidden[rows] @ weight.T
         if bias is not None:
             scores += bias
-        scores = scores if scores.dtype == torch.float64 else scores.float()
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores /= temperatures[rows, None].to(scores.dtype)
         scores -= scores.logsumexp(dim=-1, keepdim=True)
         probabilities = scores.exp()
         entropy = -torch.bmm(probabilities[:, None], scores[:, :, None])[:, 0, 0]
-        yield scores.gather(1, targets[rows, None])[:, 0], entropy, probabilities, scores, rows
+        yield _Chunk(rows, Scored(scores.gather(1, targets[rows, None])[:, 0], entropy), probabilities, scores)
 
 
 class _FusedLoss(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
@@ -112,82 +123,61 @@ class _FusedLoss(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
     def forward(
         ctx: Any,
         hidden: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None,
         targets: torch.Tensor,
         temperatures: torch.Tensor,
-        objective: Objective,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
         chunk: int,
+        objective: Objective,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        grads = _HeadGradients(hidden, weight, bias, ctx.needs_input_grad)
+        sampled, head = Sampled(hidden, targets, temperatures), Head(weight, bias, chunk)
+        by_hidden = torch.empty_like(hidden)
+        by_weight = torch.zeros_like(weight) if ctx.needs_input_grad[3] else None
+        by_bias = torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[4] else None
+        narrow_weight = weight.to(hidden.dtype)
         total = torch.zeros((), dtype=torch.promote_types(hidden.dtype, torch.float32), device=hidden.device)
-        parts: list[tuple[torch.Tensor, torch.Tensor]] = []
+        scored: list[Scored] = []
         with torch.autocast(hidden.device.type, enabled=False):
-            for logprobs, entropy, *logits, rows in _chunks(hidden, Head(weight, bias, chunk), targets, temperatures):
-                loss, slope, entropy_slope = _slopes(objective, rows, logprobs, entropy)
+            for part in _chunks(sampled, head):
+                loss, by_logits = _loss_and_slope(part, sampled, objective)
                 total += loss
-                parts.append((logprobs, entropy))
-                grads.add(rows, *logits, entropy, targets[rows], temperatures[rows], slope, entropy_slope)
-        ctx.save_for_backward(grads.hidden, grads.weight, grads.bias)
-        found = tuple(torch.cat(columns) for columns in zip(*parts, strict=True))
+                scored.append(part.scored)
+                narrow = by_logits.to(hidden.dtype)
+                torch.mm(narrow, narrow_weight, out=by_hidden[part.rows])
+                if by_weight is not None and by_weight.dtype == narrow.dtype:
+                    by_weight.addmm_(narrow.T, hidden[part.rows])
+                elif by_weight is not None:
+                    by_weight += narrow.T @ hidden[part.rows]
+                if by_bias is not None:
+                    by_bias += by_logits.sum(dim=0)
+        ctx.save_for_backward(by_hidden, by_weight, by_bias)
+        found = _joined(scored)
         ctx.mark_non_differentiable(*found)
-        return total, found[0], found[1]
+        return total, found.logprobs, found.entropy
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *_: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        scaled = (None if saved is None else saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
-        return (*scaled, None, None, None, None)
+        by_hidden, *by_head = (None if saved is None else saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
+        return by_hidden, None, None, *by_head, None, None
 
 
-def _slopes(
-    objective: Objective, rows: slice, logprobs: torch.Tensor, entropy: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Return a chunk's loss and its derivatives by log-probability and by entropy (``None``: it does not depend)."""
+def _loss_and_slope(part: _Chunk, sampled: Sampled, objective: Objective) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a chunk's loss and its gradient by the logits before the temperature; uses up the chunk's buffers."""
+    logprobs, entropy = part.scored
     with torch.enable_grad():
         free, free_entropy = logprobs.detach().requires_grad_(), entropy.detach().requires_grad_()
-        loss = objective(rows, free, free_entropy)
+        loss = objective(part.rows, free, free_entropy)
         slope, entropy_slope = torch.autograd.grad(loss, (free, free_entropy), allow_unused=True)
-    return loss.detach(), torch.zeros_like(logprobs) if slope is None else slope, entropy_slope
+    temperatures = sampled.temperatures[part.rows].to(logprobs.dtype)
+    slope = torch.zeros_like(logprobs) if slope is None else slope / temperatures
+    if entropy_slope is None:
+        by_logits = part.probabilities.mul_(-slope[:, None])
+    else:
+        by_entropy = part.log_probabilities.add_(entropy[:, None]).mul_((entropy_slope / temperatures)[:, None])
+        by_logits = by_entropy.add_(slope[:, None]).neg_().mul_(part.probabilities)
+    by_logits.scatter_add_(1, sampled.targets[part.rows, None], slope[:, None])
+    return loss.detach(), by_logits
 
 
-class _HeadGradients:
-    """Gradients of the loss by hidden states and by the head, summed up chunk by chunk."""
-
-    def __init__(
-        self, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, needed: tuple[bool, ...]
-    ) -> None:
-        self._hidden = hidden.detach()
-        self._weight = weight.detach().to(hidden.dtype)
-        self.hidden = torch.empty_like(hidden) if needed[0] else None
-        self.weight = torch.zeros_like(weight) if needed[1] else None
-        self.bias = torch.zeros_like(bias) if needed[2] and bias is not None else None
-
-    def add(
-        self,
-        rows: slice,
-        probabilities: torch.Tensor,
-        scores: torch.Tensor,
-        entropy: torch.Tensor,
-        targets: torch.Tensor,
-        temperatures: torch.Tensor,
-        slope: torch.Tensor,
-        entropy_slope: torch.Tensor | None,
-    ) -> None:
-        """Add a chunk; its two buffers are used up."""
-        slope = slope / temperatures.to(slope.dtype)
-        if entropy_slope is None:
-            by_logits = probabilities.mul_(-slope[:, None])
-        else:
-            entropy_slope = entropy_slope / temperatures.to(slope.dtype)
-            by_logits = scores.add_(entropy[:, None]).mul_(-entropy_slope[:, None]).sub_(slope[:, None])
-            by_logits = by_logits.mul_(probabilities)
-        by_logits.scatter_add_(1, targets[:, None], slope[:, None])
-        narrow = by_logits.to(self._hidden.dtype)
-        if self.hidden is not None:
-            torch.mm(narrow, self._weight, out=self.hidden[rows])
-        if self.weight is not None and self.weight.dtype == narrow.dtype:
-            self.weight.addmm_(narrow.T, self._hidden[rows])
-        elif self.weight is not None:
-            self.weight += narrow.T @ self._hidden[rows]
-        if self.bias is not None:
-            self.bias += by_logits.sum(dim=0)
+def _joined(parts: list[Scored]) -> Scored:
+    return Scored(torch.cat([part.logprobs for part in parts]), torch.cat([part.entropy for part in parts]))

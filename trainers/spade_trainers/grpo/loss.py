@@ -1,4 +1,6 @@
-"""The loss of a token (method, section 7; decoupled PPO, arXiv:2110.00641, with GRPO's advantages)::
+"""The loss of a token: decoupled PPO (arXiv:2110.00641) with GRPO's advantages; method, section 7.
+
+The formula::
 
     ρ = π_θ / π_prox                            π_prox: the weights at the start of this update
     w = stop_gradient(min(π_prox / π_behaviour, cap))     π_behaviour: what the sampler recorded
@@ -6,13 +8,14 @@
 
     k3 = exp(log π_ref − log π_θ) − (log π_ref − log π_θ) − 1     (Schulman's estimate of KL(π_θ, π_ref), at least 0)
 
-w corrects for what lies between sampling and this update: the designer's K rollouts of delay, and an engine whose numbers
-differ from the trainer's. Inside the clip only π_prox is compared with. In a single step ρ is 1, and the gradient is
-−w·A·∇log π_θ whatever the clip.
+w corrects for what lies between sampling and this update: the designer's K rollouts of delay, and an engine whose
+numbers differ from the trainer's. Inside the clip only π_prox is compared with. In a single step ρ is 1, and the
+gradient is −w·A·∇log π_θ whatever the clip.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -42,7 +45,13 @@ class Tokens(NamedTuple):
 
     def rows(self, rows: slice) -> Tokens:
         """Some of them."""
-        return Tokens(*(None if item is None else item[rows] for item in self))  # type: ignore[arg-type]
+        return Tokens(
+            self.coefficient[rows],
+            self.advantage[rows],
+            self.behaviour[rows],
+            None if self.proximal is None else self.proximal[rows],
+            None if self.reference is None else self.reference[rows],
+        )
 
 
 class TokenLoss(NamedTuple):
@@ -61,6 +70,18 @@ class TokenLoss(NamedTuple):
     weight: torch.Tensor
     clipped: torch.Tensor
     k3: torch.Tensor | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[TokenLoss]) -> TokenLoss:
+        """Join chunks of one micro-batch, without gradients."""
+        k3s = [part.k3 for part in parts if part.k3 is not None]
+        return cls(
+            torch.cat([part.loss for part in parts]).detach(),
+            torch.cat([part.ratio for part in parts]),
+            torch.cat([part.weight for part in parts]),
+            torch.cat([part.clipped for part in parts]),
+            torch.cat(k3s) if k3s else None,
+        )
 
 
 def token_loss(logprobs: torch.Tensor, entropy: torch.Tensor, tokens: Tokens, settings: GrpoSettings) -> TokenLoss:

@@ -34,7 +34,9 @@ class TokenRecord:
 
         Args:
             pieces: In the order of the tokens.
-            tokens, scored, found: What its losses were computed from.
+            tokens: What was known before.
+            scored: Under π_θ.
+            found: The losses.
         """
         proximal = scored.logprobs if tokens.proximal is None else tokens.proximal
         columns = {
@@ -56,13 +58,19 @@ class TokenRecord:
         roles = [self._roles[piece.trajectory] for piece in pieces for _ in piece.places]
         self._rows.append((roles, numbers))
 
-    def of(self, role: PolicyRole, *, weight_cap: float) -> dict[str, float]:
-        """Return means over the tokens of a role; empty without any.
+    def by_role(self, weight_cap: float) -> dict[str, float]:
+        """Return means over each role's tokens, as ``role/name``; nothing for a role without any.
 
         Args:
-            role: Whose.
-            weight_cap: At which w is held.
+            weight_cap: At which w is held; 0: it is switched off.
         """
+        return {
+            f"{role}/{name}": value
+            for role in get_args(PolicyRole)
+            for name, value in self._of(role, weight_cap).items()
+        }
+
+    def _of(self, role: PolicyRole, weight_cap: float) -> dict[str, float]:
         mine = [
             {name: values[[one == role for one in roles]] for name, values in numbers.items()}
             for roles, numbers in self._rows
@@ -73,8 +81,9 @@ class TokenRecord:
         whole = {name: np.concatenate([numbers[name] for numbers in mine]) for name in mine[0]}
         fresh, gaps = whole.pop("fresh") > 0, whole.pop("log_gap")
         metrics = {name: float(values.mean()) for name, values in whole.items()}
-        metrics["weight_capped_share"] = float((whole["weight"] >= weight_cap).mean()) if weight_cap else 0.0
         metrics["ratio_max"] = float(whole["ratio"].max())
+        if weight_cap:
+            metrics["weight_capped_share"] = float((whole["weight"] >= weight_cap).mean())
         if fresh.any():
             metrics["fresh_mismatch"] = float(gaps[fresh].mean())
         return metrics
@@ -86,8 +95,8 @@ def of_trajectories(trajectories: Sequence[Trajectory], rollout: int, end_ids: f
     Args:
         trajectories: Of the update.
         rollout: Its number.
-        end_ids: Tokens that end a reply; without any, ``unended_share`` is not told. With stop texts replies end without
-            one, too.
+        end_ids: Tokens that end a reply; without any, ``unended_share`` is not told. With stop texts replies end
+            without one, too.
     """
     metrics: dict[str, float] = {}
     for role in get_args(PolicyRole):

@@ -1,7 +1,7 @@
 """AdamW on the trained weights, with single-precision masters of half-precision ones.
 
-A step of 1e-6 is far below what bfloat16 can add to a weight: without masters such a model would never change. Gradients
-of half-precision weights are summed up in the masters' precision too, micro-batch by micro-batch.
+A step of 1e-6 is far below what bfloat16 can add to a weight: without masters such a model would never change.
+Gradients of half-precision weights are summed up in the masters' precision too, micro-batch by micro-batch.
 """
 
 from __future__ import annotations

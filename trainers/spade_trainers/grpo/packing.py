@@ -1,9 +1,9 @@
 """Which samples are computed together, and how they lie in memory.
 
-Every sampled token keeps its coefficient whatever micro-batch it falls into, so the sum of the micro-batches' gradients is
-that of the whole batch. ``packed``: samples behind one another in one row, positions counted anew in each, attention kept
-apart (``attention.py``): no padding at all. ``rows``: one row a sample, padded at the right, where causal attention never
-looks; samples of similar length share a micro-batch.
+Every sampled token keeps its coefficient whatever micro-batch it falls into, so the sum of the micro-batches' gradients
+is that of the whole batch. ``packed``: samples behind one another in one row, positions counted anew in each, attention
+kept apart (``attention.py``): no padding at all. ``rows``: one row a sample, padded at the right, where causal attention
+never looks; samples of similar length share a micro-batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Piece(NamedTuple):
     """A sample as the model computes it: up to the token before the last sampled one.
 
     Attributes:
-        trajectory: Index of its trajectory.
+        trajectory: Index of its trajectory in the update.
+        sample: Index of the sample in its trajectory.
         ids: Token ids.
         places: Indices of ids whose next token was sampled, ascending.
         targets: Those next tokens.
@@ -30,12 +31,18 @@ class Piece(NamedTuple):
     """
 
     trajectory: int
+    sample: int
     ids: tuple[int, ...]
     places: tuple[int, ...]
     targets: tuple[int, ...]
     behaviour: tuple[float, ...]
     kept: tuple[float, ...]
     is_fresh: bool
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Names it within the update."""
+        return self.trajectory, self.sample
 
 
 class Arranged(NamedTuple):
@@ -68,7 +75,7 @@ def pieces_of(trajectory: Trajectory, index: int, *, policy_version: int) -> lis
         ValueError: Lengths differ, a mask is not of 0 and 1, or the first token is said to be sampled.
     """
     found = []
-    for sample in trajectory.samples:
+    for number, sample in enumerate(trajectory.samples):
         if not len(sample.ids) == len(sample.mask) == len(sample.logprobs) == len(sample.kept_logprobs):
             raise ValueError(f"a sample of {trajectory.key!r} has ids, mask and log-probabilities of different lengths")
         if not set(sample.mask) <= {0, 1} or sample.mask[:1] == (1,):
@@ -81,6 +88,7 @@ def pieces_of(trajectory: Trajectory, index: int, *, policy_version: int) -> lis
             found.append(
                 Piece(
                     index,
+                    number,
                     sample.ids[: sampled[-1]],
                     tuple(place - 1 for place in sampled),
                     tuple(sample.ids[place] for place in sampled),

@@ -11,7 +11,7 @@ import torch
 
 from spade_gym.errors import SpadeError
 from spade_trainers.grpo import attention
-from spade_trainers.grpo.logprobs import Head, Scored, chunk_of, score
+from spade_trainers.grpo.logprobs import Head, Sampled, Scored, chunk_of, score
 from spade_trainers.grpo.packing import Arranged, Piece, arrange
 from spade_trainers.grpo.settings import GrpoSettings
 
@@ -102,7 +102,7 @@ class Policy:
             temperatures: At which each token was sampled, shape (sampled,).
         """
         with torch.no_grad():
-            return score(self.hidden(arranged), self.head, arranged.targets, temperatures)
+            return score(Sampled(self.hidden(arranged), arranged.targets, temperatures), self.head)
 
     def _try_layouts(self, wanted: Literal["auto", "packed", "rows"]) -> Literal["packed", "rows"]:
         """Return a layout in which this model gives what it gives sample by sample."""
@@ -121,7 +121,7 @@ class Policy:
         if not difference <= self._tolerance:
             raise GrpoError(
                 f"{type(self.model).__name__} does not give its own log-probabilities from base_model and head (they "
-                f"differ by {difference:.3g}): it scales or caps its logits, or looks ahead; such models are not supported"
+                f"differ by {difference:.3g}): it scales or caps its logits, or looks ahead; such models cannot be trained"
             )
         return "rows"
 
@@ -133,7 +133,7 @@ class Policy:
     def _trial(self) -> list[Piece]:
         rng = np.random.default_rng(0)
         rows = [[int(token) for token in rng.integers(self.vocabulary, size=size)] for size in _TRIAL_LENGTHS]
-        return [Piece(0, tuple(row[:-1]), tuple(range(len(row) - 1)), tuple(row[1:]), (), (), False) for row in rows]
+        return [Piece(0, 0, tuple(row[:-1]), tuple(range(len(row) - 1)), tuple(row[1:]), (), (), False) for row in rows]
 
     def _alone(self) -> torch.Tensor:
         """Log-probabilities of the trial from whole logits, one sample at a time."""

@@ -17,8 +17,8 @@ from spade_trainers.grpo.settings import GrpoSettings
 class FrozenCopy:
     """A copy of a policy as it is now.
 
-    It takes the memory of the weights once more. A resumed run makes it anew from the model that it opens, so that must be
-    the model with which the run began.
+    It takes the memory of the weights once more. A resumed run makes it anew from the model that it opens, so that must
+    be the model with which the run began.
 
     Args:
         policy: Whose weights are copied.
