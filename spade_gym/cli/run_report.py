@@ -82,7 +82,7 @@ def _scores(store: RunStore) -> list[str]:
         ]
         for row in rows
     ]  # fmt: skip
-    head = ["program", "skill", "plays", "won", "95 %", "regret", "reward", "advantage"]
+    head = ["program", "skill", "plays of both arms", "won", "95 %", "regret", "reward", "advantage"]
     return table(head, cells) if cells else []
 
 

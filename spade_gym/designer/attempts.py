@@ -15,7 +15,7 @@ from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.request import Designer, DesignerError, DesignReply, DesignRequest
 from spade_gym.designer.request_plan import repair_request
 from spade_gym.designer.screen import Screening
-from spade_gym.errors import ReplyError
+from spade_gym.errors import ManifestError, ReplyError
 from spade_gym.in_order import in_order
 from spade_gym.programs.program import Program
 from spade_gym.validation.finding import Verdict, failure
@@ -235,6 +235,8 @@ class _Desk:
             program = read_program(reply)
         except ReplyError as error:
             return Attempt(reply, "unread", (failure(error.check, str(error)),))
+        except ManifestError as error:  # what the designer says about its program cannot be kept
+            return Attempt(reply, "unread", (failure("manifest", str(error)),))
         if program.digest in self._diversity and "duplicate" in self._rules.refuse:
             return Attempt(reply, "duplicate", program=program)
         return _Open(reply, program)

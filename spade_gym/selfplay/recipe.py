@@ -115,6 +115,7 @@ class DesignerSettings:
         train: Whether the designer's replies are trained on; off in the ablation *no designer training*, and where
             another model designs.
         corpus: ``default``, ``none`` (the ablation without one), or a path.
+        max_words: Words of a document that a request holds; absent: 6,000 for games, 4,000 for tool use.
         difficulties: Drawn from.
         max_attempts, max_repairs: As in ``spade_gym.designer.attempts.Rules``.
         min_instructions, max_instructions: Of tool-use programs.
@@ -129,6 +130,7 @@ class DesignerSettings:
     name: str = "model"
     train: bool = True
     corpus: str = "default"
+    max_words: int | None = None
     difficulties: tuple[Difficulty, ...] = ("easy", "medium", "hard")
     max_attempts: int = 5
     max_repairs: int = 0

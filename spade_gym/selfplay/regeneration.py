@@ -91,6 +91,7 @@ class Workshop:
             difficulties=designer.difficulties,
             min_instructions=designer.min_instructions,
             max_instructions=designer.max_instructions,
+            max_words=designer.max_words,
         )
 
     # ---- hints

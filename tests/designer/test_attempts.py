@@ -259,6 +259,14 @@ def test_broken_designers_and_sandboxes_raise():
         design(ScriptedDesigner(lambda request: "x"), requests(1), lambda first, attempt, latest: first, judge)
 
 
+@pytest.mark.parametrize("told", [{"hint": "\ud800"}, {"origin": (("kind", "\ud800"),)}])
+def test_what_a_designer_says_about_its_program_may_be_unusable(told: dict[str, object]):
+    designer = ScriptedDesigner(lambda request: dataclasses.replace(DesignReply(request, game("Fine")), **told))
+    (made,) = design(designer, requests(1), again, judge, rules=Rules(max_attempts=2))
+    assert [attempt.outcome for attempt in made.attempts] == ["unread", "unread"]
+    assert made.attempts[0].failures[0].check == "manifest"
+
+
 @pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"max_repairs": -1}, {"jobs": 0}])
 def test_rules_out_of_range_are_refused(wrong: dict[str, int]):
     with pytest.raises(ValueError, match=next(iter(wrong))):
