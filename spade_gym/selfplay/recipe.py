@@ -100,10 +100,15 @@ class Models:
     Attributes:
         agent: The model that plays.
         designer: The model behind the designer ``model``, the hints and the screen; ``agent`` is the same one.
+        agent_options: Settings of the agent's engine (``docs/models.md``). No keys of servers: these come from the
+            environment.
+        designer_options: The same of the designer's, where it is another model.
     """
 
     agent: str = "smollm2"
     designer: str = "agent"
+    agent_options: dict[str, Any] = field(default_factory=dict)
+    designer_options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from spade_gym import plugins
 from spade_gym.curriculum.writer_lock import StoreError
@@ -102,7 +102,6 @@ def open_run(
     report: Report | None = None,
     agent: LanguageModel | None = None,
     designer_model: LanguageModel | None = None,
-    settings: dict[str, dict[str, Any]] | None = None,
     judge: Judge | None = None,
 ) -> Run:
     """Open a run, new or to be gone on with.
@@ -113,7 +112,6 @@ def open_run(
         report: Who is told how it goes.
         agent: The model that plays, where it is not to be opened from the recipe.
         designer_model: The model behind designer, hints and screen, likewise.
-        settings: Further settings of the models, by ``agent`` and ``designer``.
         judge: Runs the checks on a program; all of ``spade_gym.validation`` by default.
 
     Raises:
@@ -124,11 +122,10 @@ def open_run(
     models: list[LanguageModel] = []
     try:
         _check_recipe(store, recipe)
-        extra = settings or {}
-        agent = agent or open_model(recipe.models.agent, **extra.get("agent", {}))
+        agent = agent or open_model(recipe.models.agent, **recipe.models.agent_options)
         models.append(agent)
         if designer_model is None:
-            designer_model = _designer_model(recipe, agent, extra)
+            designer_model = _designer_model(recipe, agent)
         if designer_model is not None and designer_model is not agent:
             models.append(designer_model)
         workshop = _workshop(recipe, store, designer_model, judge)
@@ -164,12 +161,12 @@ def _needs_model(recipe: Recipe) -> bool:
     return recipe.designer.name == "model" or recipe.hints.source == "model" or screened
 
 
-def _designer_model(recipe: Recipe, agent: LanguageModel, extra: dict[str, dict[str, Any]]) -> LanguageModel | None:
+def _designer_model(recipe: Recipe, agent: LanguageModel) -> LanguageModel | None:
     if not _needs_model(recipe):
         return None
     if recipe.models.designer == "agent":
         return agent
-    opened: LanguageModel = open_model(recipe.models.designer, **extra.get("designer", {}))
+    opened: LanguageModel = open_model(recipe.models.designer, **recipe.models.designer_options)
     return opened
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from spade_gym.curriculum.outcomes import Outcomes
@@ -54,9 +54,10 @@ class Window:
     _plays: dict[int, list[tuple[int, Play]]] = field(default_factory=dict)
 
     def add(self, rollout: int, plays: Sequence[Play]) -> None:
-        """Take in the plays of a rollout, of either arm."""
+        """Take in the plays of a rollout, of either arm; transcripts and token ids are not kept in memory."""
         for play in plays:
-            self._plays.setdefault(int(play.key.split("/")[2]), []).append((rollout, play))
+            brief = replace(play, turns=(), samples=())
+            self._plays.setdefault(int(play.key.split("/")[2]), []).append((rollout, brief))
 
     def worths(self, settings: RewardSettings) -> list[Worth]:
         """What the plays say about each environment, in order."""
