@@ -21,7 +21,7 @@ from spade_gym.models.chat_tokens import ChatTokenizer, TokenEncoder
 from spade_gym.models.chat_turns import Turns
 from spade_gym.models.sample import Sample
 
-__all__ = ["Chat", "ChatFormat", "ChatTokenizer", "TextChat", "start_chat"]
+__all__ = ["Chat", "ChatFormat", "ChatTokenizer", "TextChat", "chat_format_of", "start_chat"]
 
 #: Tool lists whose first prompts are kept encoded; one more drops the oldest.
 _MAX_OPENINGS = 512
@@ -47,6 +47,13 @@ def start_chat(
     if model.chat_format is None:
         return TextChat(messages, tools=tools, thinking=thinking)
     return model.chat_format.start(messages, tools=tools, thinking=thinking)
+
+
+def chat_format_of(tokenizer: Any, *, keep_thinking: bool = False) -> ChatFormat | None:
+    """Return how a tokenizer of transformers writes chats; ``None`` for one without a chat template."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    return ChatFormat(tokenizer, keep_thinking=keep_thinking)
 
 
 class ChatFormat:

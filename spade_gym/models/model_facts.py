@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spade_gym.models.base import ModelError
-
-if TYPE_CHECKING:
-    from spade_gym.models.chat import ChatFormat
 
 
 def context_of(model: Any, wanted: int | None) -> int | None:
@@ -24,15 +21,6 @@ def context_of(model: Any, wanted: int | None) -> int | None:
     if wanted is not None and not 2 <= wanted <= (most or wanted):
         raise ModelError(f"max_context must be from 2 to {most}, the positions that the model knows, got {wanted}")
     return wanted or most
-
-
-def chat_format_of(tokenizer: Any) -> ChatFormat | None:
-    """Return how a tokenizer writes chats; ``None`` for one without a chat template."""
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    from spade_gym.models.chat import ChatFormat
-
-    return ChatFormat(tokenizer)
 
 
 def end_ids_of(model: Any, tokenizer: Any) -> set[int]:

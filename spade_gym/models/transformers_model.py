@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spade_gym.models.base import Completion, Finish, ModelError, ModelRequest
-from spade_gym.models.model_facts import chat_format_of, context_of, end_ids_of
+from spade_gym.models.chat import ChatFormat, chat_format_of
+from spade_gym.models.model_facts import context_of, end_ids_of
 
 if TYPE_CHECKING:
-    from spade_gym.models.chat import ChatFormat
     from spade_gym.models.decoder import Row
 
 #: New rows wait until this share of the batch is free: reading a prompt costs a whole pass, however short it is.
@@ -45,6 +45,7 @@ class TransformersModel:
         reuse_tokens: Tokens of earlier requests whose keys and values are remembered for prompts that begin alike
             (the next turn of a chat, another play of a program); 0 is off.
         end_ids: Tokens that end a completion; ``None`` for those of the model's generation settings and tokenizer.
+        keep_thinking: As in ``ChatFormat``.
 
     Raises:
         ModelError: The model cannot be driven, or a setting is out of range.
@@ -61,6 +62,7 @@ class TransformersModel:
         cache_gib: float = 4.0,
         reuse_tokens: int = 16384,
         end_ids: Iterable[int] | None = None,
+        keep_thinking: bool = False,
     ) -> None:
         from spade_gym.models.completion_end import CompletionEnd
         from spade_gym.models.decoder import Decoder
@@ -72,7 +74,7 @@ class TransformersModel:
         self.model, self.tokenizer = model, tokenizer
         self.policy_version = 0
         self.max_context: int | None = context_of(model, max_context)
-        self.chat_format: ChatFormat | None = chat_format_of(tokenizer)
+        self.chat_format: ChatFormat | None = chat_format_of(tokenizer, keep_thinking=keep_thinking)
         self._end = CompletionEnd(tokenizer, end_ids_of(model, tokenizer) if end_ids is None else end_ids)
         self._max_batch = max_batch
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spade_gym.models.base import Completion, Finish, ModelError, ModelRequest, Sampling
+from spade_gym.models.chat import ChatFormat, chat_format_of
 from spade_gym.models.vllm_logprobs import logprobs_of
-from spade_gym.models.vllm_open import chat_format_of, close_engine, completion_end_of, open_engine
+from spade_gym.models.vllm_open import close_engine, completion_end_of, open_engine
 
 if TYPE_CHECKING:
-    from spade_gym.models.chat import ChatFormat
     from spade_gym.models.vllm_weights import Checkpoint
 
 #: Candidates asked for beyond top-k: ties at its border are all kept.
@@ -34,6 +34,7 @@ class VllmModel:
         max_context: Most tokens of a prompt and its completion; ``None`` for what the model was made for.
         dtype: ``float32``, ``bfloat16`` or ``float16``; ``None`` for ``float32`` on a CPU, else ``bfloat16``.
         max_top_k: Largest ``top_k`` that can be asked for; each token carries so many candidates to this process.
+        keep_thinking: As in ``ChatFormat``.
         **engine: Further arguments of vLLM's ``EngineArgs``, for example ``gpu_memory_utilization``,
             ``tensor_parallel_size``, ``max_num_seqs``, ``enforce_eager``, ``enable_sleep_mode``.
 
@@ -53,6 +54,7 @@ class VllmModel:
         max_context: int | None = None,
         dtype: str | None = None,
         max_top_k: int = 64,
+        keep_thinking: bool = False,
         **engine: Any,
     ) -> None:
         if not model:
@@ -68,7 +70,7 @@ class VllmModel:
         )
         config = self._engine.vllm_config.model_config
         self.max_context: int | None = config.max_model_len
-        self.chat_format: ChatFormat | None = chat_format_of(self._tokenizer)
+        self.chat_format: ChatFormat | None = chat_format_of(self._tokenizer, keep_thinking=keep_thinking)
         self._vocabulary: int = config.get_vocab_size()
         self._end = completion_end_of(config, self._tokenizer)
         self._checkpoint: Checkpoint | None = None

@@ -6,13 +6,10 @@ import dataclasses
 import difflib
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spade_gym.models.base import ModelError
 from spade_gym.models.completion_end import CompletionEnd
-
-if TYPE_CHECKING:
-    from spade_gym.models.chat import ChatFormat
 
 #: What this engine relies on; set before vLLM is imported, refused when set to something else.
 _ENVIRONMENT = {
@@ -92,15 +89,6 @@ def _check_names(settings: dict[str, Any], known: set[str]) -> None:
             near = difflib.get_close_matches(name, sorted(known), n=1)
             ask = f"; did you mean {near[0]!r}?" if near else ""
             raise ModelError(f"neither VllmModel nor vLLM's EngineArgs has a setting {name!r}{ask}")
-
-
-def chat_format_of(tokenizer: Any) -> ChatFormat | None:
-    """Return the chat format of a tokenizer, or ``None`` where it has no chat template."""
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    from spade_gym.models.chat import ChatFormat
-
-    return ChatFormat(tokenizer)
 
 
 def completion_end_of(config: Any, tokenizer: Any) -> CompletionEnd:

@@ -9,7 +9,7 @@ import pytest
 from byte_tokenizer import CONTROL, ByteTokenizer
 
 from spade_gym.models.base import Completion, Message, ModelError, ModelRequest, Sampling
-from spade_gym.models.chat import Chat, ChatFormat, TextChat, start_chat
+from spade_gym.models.chat import Chat, ChatFormat, TextChat, chat_format_of, start_chat
 
 START, END, _, THINK, UNTHINK, *_ = range(256, 256 + len(CONTROL))
 BYTES = ByteTokenizer()
@@ -327,3 +327,24 @@ def test_tokenizers_that_make_control_tokens_of_text_are_seen_through() -> None:
     say(chat, "yo")
     with pytest.raises(ModelError, match="character by character: 'stop!'"):
         ChatFormat(Swallowing()).start([Message("user", "stop!")])
+
+
+def test_a_tokenizer_without_a_template_has_no_chat_format() -> None:
+    tokenizer = ByteTokenizer()
+    assert chat_format_of(object()) is None
+    kept, dropped = (chat_format_of(_Templated(tokenizer), keep_thinking=keep) for keep in (True, False))
+    assert kept is not None
+    assert dropped is not None
+    assert (kept.keep_thinking, dropped.keep_thinking) == (True, False)
+
+
+class _Templated:
+    """The byte tokenizer, with the attribute by which tokenizers of transformers show their template."""
+
+    chat_template = "ChatML"
+
+    def __init__(self, tokenizer: ByteTokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._tokenizer, name)
