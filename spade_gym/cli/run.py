@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plays.add_argument("--seed", type=int, metavar="N", help="one instance")
     plays.add_argument("--limit", type=int, default=4, metavar="N", help="instances shown (4)")
     program = actions.add_parser("program", help="a program: source, hint, checks, where it comes from")
-    program.add_argument("which", metavar="EPOCH/N|DIGEST|NAME", help="place in a pool, beginning of a digest, or name")
     diff = actions.add_parser("diff", help="how another run differs: settings, scores, plays")
     for parts in (show, plays, program, diff):
         parts.add_argument("run", type=Path, metavar="RUN", help="the run's folder")
+    program.add_argument("which", metavar="EPOCH/N|DIGEST|NAME", help="place in a pool, beginning of a digest, or name")
     diff.add_argument("other", type=Path, metavar="OTHER", help="the other run's folder")
 
 
@@ -141,7 +141,7 @@ def _print_program(store: RunStore, which: str) -> None:
         cells = [
             [
                 str(s["epoch"]),
-                str(s["num_plays"]),
+                str(s["num_plain"]),
                 number(s["win_rate"]),
                 number(s["regret"], "+.2f"),
                 number(s["reward"]),

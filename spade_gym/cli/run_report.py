@@ -17,11 +17,27 @@ def print_run(folder: Path) -> None:
     with RunStore(folder, read_only=True) as store:
         recipe = store.meta("recipe") or {}
         print(bold(f"{visible(str(folder))}: {visible(str(recipe.get('title', '')))}"))
-        for part in (_funnel, _scores, _learning, _spent, _notes):
+        print("\n".join(visible(line) for line in _state(store, recipe)))
+        for part in (_funnel, _scores, _learning, _faults, _spent, _notes):
             lines = part(store)
             if lines:
                 print()
                 print("\n".join(visible(line) for line in lines))
+
+
+def _state(store: RunStore, recipe: dict[str, Any]) -> list[str]:
+    """Who takes part, and how far the run is."""
+    if not recipe:
+        return ["nothing was begun yet"]
+    models, cycle = recipe["models"], recipe["cycle"]
+    done = (store.row("SELECT count(DISTINCT epoch) AS n FROM scores") or {"n": 0})["n"]
+    wanted = -(-cycle["rollouts"] // cycle["regenerate_every"])
+    last = store.row("SELECT max(rollout) AS n FROM plays")
+    played = "no rollout" if last is None or last["n"] is None else f"rollout {last['n'] + 1} of {cycle['rollouts']}"
+    return [
+        f"agent {models['agent']}, designer {recipe['designer']['name']}, trainer {recipe['trainer']['name']}",
+        "finished" if done == wanted else f"not finished: {played} was begun; the command it was started with goes on",
+    ]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -76,13 +92,14 @@ def _scores(store: RunStore) -> list[str]:
     )
     cells = [
         [
-            f"{row['epoch']}/{row['environment']} {row['name']}", row["skill"], str(row["num_plays"]),
-            number(row["win_rate"]), f"[{number(row['win_low'])}, {number(row['win_high'])}]",
-            _with_error(row["regret"], row["regret_error"]), number(row["reward"]), number(row["advantage"], "+.2f"),
+            f"{row['epoch']}/{row['environment']} {row['name']}", row["skill"],
+            f"{row['num_plain']} + {row['num_hinted']}", number(row["win_rate"]),
+            f"[{number(row['win_low'])}, {number(row['win_high'])}]", _with_error(row["regret"], row["regret_error"]),
+            number(row["reward"]), number(row["advantage"], "+.2f"),
         ]
         for row in rows
     ]  # fmt: skip
-    head = ["program", "skill", "plays of both arms", "won", "95 %", "regret", "reward", "advantage"]
+    head = ["program", "skill", "plays + hinted", "won", "95 %", "regret", "reward", "advantage"]
     return table(head, cells) if cells else []
 
 
@@ -90,6 +107,15 @@ def _with_error(value: float | None, error: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:+.2f}" if error is None else f"{value:+.2f} ± {error:.2f}"
+
+
+def _faults(store: RunStore) -> list[str]:
+    """Why plays do not count."""
+    rows = store.rows(
+        "SELECT status, substr(fault, 1, 160) AS reason, count(*) AS n FROM plays WHERE status != 'ok' "
+        "GROUP BY status, reason ORDER BY n DESC LIMIT 8"
+    )
+    return [f"{row['n']} plays {row['status']}: {row['reason']}" for row in rows]
 
 
 def _learning(store: RunStore) -> list[str]:

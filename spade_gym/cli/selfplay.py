@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO, cast
 
 from spade_gym.cli.run_report import print_run
 from spade_gym.cli.terminal import visible
 from spade_gym.errors import SpadeError
 from spade_gym.rollout.progress_line import ProgressLine
 from spade_gym.rollout.rollout import Counts
-from spade_gym.selfplay.plan import plan_of
+from spade_gym.selfplay.plan import missing_parts, plan_of
 from spade_gym.selfplay.recipe import Recipe
 from spade_gym.selfplay.recipe_file import names, read_recipe
 from spade_gym.selfplay.run import open_run
@@ -36,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the cycle, print what came of it, and return 0."""
     if args.list:
+        longest = max(map(len, names()))
         for name in names():
-            print(f"{name:<28} {visible(read_recipe(name).title)}")
+            print(f"{name:<{longest}}  {visible(read_recipe(name).title)}")
         return 0
     recipe = read_recipe(args.recipe, args.overrides)
     if args.dry_run:
@@ -54,15 +57,45 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+class _Lasting:
+    """Standard error for a run that lasts longer than its reader: when that is gone, nothing is written any more."""
+
+    def __init__(self) -> None:
+        self._gone = False
+
+    def write(self, text: str) -> int:
+        self._safely(lambda: sys.stderr.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._safely(sys.stderr.flush)
+
+    def isatty(self) -> bool:
+        return not self._gone and sys.stderr.isatty()
+
+    def _safely(self, do: Callable[[], object]) -> None:
+        if self._gone:
+            return
+        try:
+            do()
+        except BrokenPipeError:
+            self._gone = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 class _Terminal:
     """Tells a person at the terminal how the run goes."""
 
+    def __init__(self) -> None:
+        self._stream = _Lasting()
+
     def say(self, text: str) -> None:
-        print(visible(text), file=sys.stderr, flush=True)
+        self._stream.write(visible(text) + "\n")
+        self._stream.flush()
 
     @contextlib.contextmanager
     def progress(self, label: str, total: int) -> Iterator[Callable[[Counts], None]]:
-        with ProgressLine(sys.stderr, total=total, label=label) as line:
+        with ProgressLine(cast(TextIO, self._stream), total=total, label=label) as line:
             yield line
 
 
@@ -71,14 +104,14 @@ def _print_plan(name: str, recipe: Recipe) -> None:
         plan = plan_of(recipe)
     except ValueError as error:
         raise SpadeError(f"recipe {name}: {error}") from error
-    cycle, models = recipe.cycle, recipe.models
+    cycle = recipe.cycle
     print(f"{visible(name)}: {visible(recipe.title)}")
     for note in recipe.notes:
         print(f"  note: {visible(note)}")
     rows = [
-        ("models", f"agent {models.agent}, designer {recipe.designer.name} ({models.designer})"),
+        ("models", _who(recipe)),
         ("rollouts", f"{cycle.rollouts:,}; a new pool of {cycle.environments} every {cycle.regenerate_every}"),
-        ("skills", " | ".join(", ".join(row) for row in plan.skills)),
+        *(("skills" if epoch == 0 else "", f"{epoch}: {', '.join(row)}") for epoch, row in enumerate(plan.skills)),
         ("regenerations", f"{plan.regenerations:,}"),
         ("designer calls", _between(plan.designer_calls)),
         ("hint calls", _between(plan.hint_calls)),
@@ -92,6 +125,15 @@ def _print_plan(name: str, recipe: Recipe) -> None:
     ]
     for label, text in rows:
         print(f"  {label:<20} {visible(text)}")
+    for text in missing_parts(recipe):
+        print(f"  missing: {visible(text)}")
+
+
+def _who(recipe: Recipe) -> str:
+    models, designer = recipe.models, recipe.designer
+    behind = models.agent if models.designer == "agent" else models.designer
+    uses = designer.name == "model" or recipe.hints.source == "model"
+    return f"agent {models.agent}, designer {designer.name}" + (f" (model {behind})" if uses else "")
 
 
 def _between(calls: tuple[int, int]) -> str:

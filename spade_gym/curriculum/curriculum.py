@@ -96,6 +96,7 @@ class Curriculum:
         self.generator = generator
         self.gates = tuple(gates)
         self.return_range = value_range("return_range", return_range)
+        self.seed = seed
         self.group_size = group_size
         self.asks_per_window = asks_per_window
         self.max_pending = max_pending

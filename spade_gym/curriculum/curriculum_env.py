@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 
 from spade_gym.curriculum.finite import true_or_false
+from spade_gym.curriculum.ignored_options import IgnoredOptions
 from spade_gym.curriculum.play import CurriculumPlays, Judge, ListedPlays, Play, Success, checked_success, status_of
 from spade_gym.curriculum.service import AsksAndTells
 from spade_gym.curriculum.task import Outcome, Task
@@ -37,6 +38,9 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
     Args:
         env: A Gymnasium id, or a function that makes an environment. Tasks of kind ``make`` are keyword arguments for
             it, ``reset`` the options of its reset, ``attribute`` attributes to set. Absent: the tasks are programs.
+            An environment may ignore options: with ``reset``, the default kind of ``Parameters``, CartPole keeps its
+            gravity whatever the task says. Where an attribute of the option's name stays as it was, a ``UserWarning``
+            says so, once; for such environments it must be ``Parameters(…, kind="attribute")``.
         curriculum: A ``Curriculum``, ``DurableCurriculum``, ``CurriculumServer``, ``Client``, or a server's address;
             for evaluation also a sequence of tasks, played in turn.
         evaluation: Never tell.
@@ -90,6 +94,7 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
         self.action_space = self._environments.action_space
         self.metadata = self._environments.metadata
         self.render_mode = self._environments.render_mode
+        self._ignored = IgnoredOptions()
         self._judge: Judge | None = None
         self._env: Env | None = None
         self._play: Play | None = None
@@ -134,7 +139,9 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
     def _start(self, play: Play, options: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
         env, chosen, hint = self._environments.prepare(play.ticket)
         merged = {**(options or {}), **chosen}
+        before = self._ignored.before(env, play.ticket.task)
         observation, info = env.reset(seed=play.seed, options=merged or None)
+        self._ignored.after(env, before)
         self._env = env
         self._total, self._length, self._failed = 0.0, 0, False
         self._labels = play.labels
@@ -219,6 +226,11 @@ class CurriculumEnv(gymnasium.Env[Any, Any]):
     def task(self) -> Task | None:
         """The task being played; ``None`` between episodes."""
         return None if self._play is None else self._play.ticket.task
+
+    @property
+    def inner(self) -> Env | None:
+        """The environment that plays the present task, with its wrappers; ``None`` between episodes."""
+        return self._env
 
     def render(self) -> Any:
         """Render the environment that plays the present task."""

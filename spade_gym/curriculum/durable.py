@@ -39,9 +39,9 @@ class DurableCurriculum:
     thread-safe; ``CurriculumServer`` serves it to many.
 
     Args:
-        curriculum: With the same settings as when the store was begun. In a store that holds a run, its state is
+        curriculum: With the same settings and seed as when the store was begun. In a store that holds a run, its state is
             replaced by the run's.
-        store: Where to keep everything; it is closed with this.
+        store: Where to keep everything; it is closed with this, and also when this cannot be made.
         snapshot_every: Entries of the journal between two whole states, at least (more for large states, so that
             saving them costs a constant share).
         reissue: Hand out again, first, what was out when the run ended.
@@ -55,6 +55,13 @@ class DurableCurriculum:
     def __init__(
         self, curriculum: Curriculum, store: Store, *, snapshot_every: int = 2000, reissue: bool = True
     ) -> None:
+        try:
+            self._open(curriculum, store, snapshot_every, reissue)
+        except BaseException:
+            store.close()
+            raise
+
+    def _open(self, curriculum: Curriculum, store: Store, snapshot_every: int, reissue: bool) -> None:
         if snapshot_every < 1:
             raise ValueError(f"snapshot_every must be at least 1, got {snapshot_every!r}")
         self.curriculum = curriculum

@@ -94,7 +94,10 @@ class Parameters:
 
     Attributes:
         ranges: By name: a (low, high) pair of whole numbers (inclusive) or floats, or a list of choices.
-        kind: How the parameters are applied (see ``Task``).
+        kind: How the parameters are applied (see ``Task``). The default, ``reset``, gives them as options to the
+            environment's ``reset``, and most of Gymnasium's environments ignore options that they do not know: for what
+            they keep as attributes (CartPole's ``gravity``) say ``kind="attribute"``, for arguments of
+            ``gymnasium.make`` say ``kind="make"``.
         fixed: Values that stay.
         step_share: Largest step of a mutation, as a share of a range.
     """

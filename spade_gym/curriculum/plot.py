@@ -12,6 +12,8 @@ from spade_gym.curriculum.run_history import GROUPS, Curves, History, curves
 from spade_gym.errors import SpadeError
 
 _MOST_POINTS = 50_000
+#: Where legends cover no curve: above the axes, one beside another.
+_ABOVE = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 4, "fontsize": "small", "frameon": False}
 _COLOURS = ("#2a9d58", "#e9b23c", "#c0483e", "#b9bec4")
 
 
@@ -42,7 +44,7 @@ def plot(history: History, path: Path | str, *, title: str = "") -> Path:
     _draw_rates(rates, found)
     tasks.stackplot(found.times, *(found.groups[name] for name in GROUPS), labels=GROUPS, colors=_COLOURS)
     tasks.set(ylabel="tasks played", xlabel=found.unit)
-    tasks.legend(loc="upper left", fontsize="small")
+    tasks.legend(**_ABOVE)
     _draw_memory(memory, history)
     figure.suptitle(title or f"{len(history.times)} plays of {len(history.ids)} tasks")
     try:
@@ -73,7 +75,7 @@ def _draw_rates(axes: Any, found: Curves) -> None:
         lines += returns.plot(
             found.times[known], found.regret[known], "o-", markersize=3, label="hint regret", color="#c0483e"
         )
-    axes.legend(handles=[*axes.lines, *(lines if wide else [])], loc="upper left", fontsize="small")
+    axes.legend(handles=[*axes.lines, *(lines if wide else [])], **_ABOVE)
     axes.set(ylabel="win rate, without hint" if wide else "of plays without hint", ylim=(-0.05, 1.05) if wide else None)
     if wide:
         returns.set(ylabel="return")

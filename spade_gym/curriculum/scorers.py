@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spade_gym import plugins
 from spade_gym.curriculum import average_scorers, difficulty_scorers, plateau_scorers, progress_scorers, regret_scorers
 from spade_gym.curriculum.memory import Scorer
 from spade_gym.curriculum.outcomes import Outcomes
@@ -72,6 +73,18 @@ BUILT_IN: Mapping[str, Function] = {
     "frontier-bonus": average_scorers.frontier_bonus,
     "omni-progress": average_scorers.omni_progress,
 }
+
+
+def find(name: str) -> Function:
+    """Return a scorer by name: a built-in one, or a third party's (entry points ``spade_gym.scorers``).
+
+    Raises:
+        PluginError: There is no such scorer, or it cannot be imported.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    found: Function = plugins.load("scorers", name)
+    return found
 
 
 def bound(function: Function, options: Mapping[str, Any], *, name: str) -> Scorer:

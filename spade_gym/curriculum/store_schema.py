@@ -12,7 +12,9 @@ SCHEMA_VERSION = 1
 #: Tables of the journal, in the order in which the last of them was written of an entry.
 TABLES = ("tasks", "tickets", "outcomes", "additions")
 
-_APPLICATION_ID = 0x53504144
+#: Written into the database. The first stores had the number of self-play runs; those are told apart by their tables.
+APPLICATION_ID = 0x53504355  # "SPCU"
+_SELF_PLAY_ID = 0x53504144  # ``spade_gym.selfplay.run_schema``, which this layer may not import
 _MAGIC = b"SQLite format 3\x00"
 _SCHEMA = """
 CREATE TABLE tasks (
@@ -37,7 +39,7 @@ def create(database: sqlite3.Connection) -> None:
     """Make the tables in a new database; in one that has them do nothing."""
     if not _version(database):
         database.executescript(
-            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id={_APPLICATION_ID};"
+            f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id={APPLICATION_ID};"
             f"PRAGMA user_version={SCHEMA_VERSION}; COMMIT;"
         )
 
@@ -60,7 +62,7 @@ def check_header(path: Path) -> None:
 
 
 def check_contents(database: sqlite3.Connection, path: Path) -> None:
-    """Refuse a database of another program, of a newer version, or with damaged pages.
+    """Refuse a database of a self-play run, of another program, of a newer version, or with damaged pages.
 
     Raises:
         StoreError: It is one of these.
@@ -70,7 +72,12 @@ def check_contents(database: sqlite3.Connection, path: Path) -> None:
     tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if not application and not version and not tables:
         return
-    if application != _APPLICATION_ID:
+    if application == _SELF_PLAY_ID and not _has_tail(database):
+        raise StoreError(
+            f"{path} is the database of a self-play run, not of a curriculum; it was left as it is. Look at it with "
+            f"`spade-gym run show {path.parent}`, or use another folder"
+        )
+    if application not in (APPLICATION_ID, _SELF_PLAY_ID):
         raise StoreError(f"{path} is a database of another program; it was left as it is. Use another folder")
     if version > SCHEMA_VERSION:
         raise StoreError(
@@ -80,6 +87,10 @@ def check_contents(database: sqlite3.Connection, path: Path) -> None:
     found = [row[0] for row in database.execute("PRAGMA quick_check(3)")]
     if found != ["ok"]:
         raise StoreError(damaged(path, "; ".join(found)))
+
+
+def _has_tail(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'tail'").fetchone() is not None
 
 
 def _version(database: sqlite3.Connection) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from spade_gym import plugins
+from spade_gym.designer.open_designer import BUILT_IN as DESIGNERS
 from spade_gym.designer.request_plan import RequestSettings
+from spade_gym.models.open_model import known_specs
 from spade_gym.selfplay.recipe import Recipe
 
 
@@ -72,6 +75,24 @@ def plan_of(recipe: Recipe) -> Plan:
         agent_tokens=plays * min(agent.total_tokens, agent.max_turns * agent.turn_tokens),
         skills=_skills(recipe, regenerations),
     )
+
+
+def missing_parts(recipe: Recipe) -> list[str]:
+    """Name the parts of a recipe that are not installed here; what these need themselves is not looked at."""
+    trainers = {plugin.name for plugin in plugins.available("trainers")}
+    designers = {*DESIGNERS, *(plugin.name for plugin in plugins.available("designers"))}
+    models = {spec.partition(":")[0] for spec in known_specs()}
+    wanted = [
+        ("trainer", recipe.trainer.name, trainers),
+        ("designer", recipe.designer.name.partition(":")[0], designers),
+        ("model", recipe.models.agent.partition(":")[0], models),
+        ("model", recipe.models.designer.partition(":")[0], {*models, "agent"}),
+    ]
+    return [
+        f"there is no {kind} {name!r} here; there are {', '.join(sorted(known))}"
+        for kind, name, known in wanted
+        if name not in known
+    ]
 
 
 def _skills(recipe: Recipe, regenerations: int) -> tuple[tuple[str, ...], ...]:

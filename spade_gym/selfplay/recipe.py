@@ -252,10 +252,11 @@ class RewardSettings:
 
     def __post_init__(self) -> None:
         """Refuse scorers that do not exist, and a shrinkage of what is no regret."""
-        if self.scorer not in BUILT_IN and self.scorer not in {item.name for item in plugins.available("scorers")}:
-            near = difflib.get_close_matches(self.scorer, BUILT_IN, n=1)
+        known = [*BUILT_IN, *sorted({item.name for item in plugins.available("scorers")} - set(BUILT_IN))]
+        if self.scorer not in known:
+            near = difflib.get_close_matches(self.scorer, known, n=1)
             raise ValueError(
-                f"scorer must be one of {', '.join(BUILT_IN)}, got {self.scorer!r}"
+                f"scorer must be one of {', '.join(known)}, got {self.scorer!r}"
                 + (f"; did you mean {near[0]!r}?" if near else "")
             )
         if self.shrink and self.scorer != "spade":

@@ -25,11 +25,12 @@ from spade_gym.models.base import LanguageModel, Sampling
 from spade_gym.models.open_model import open_model
 from spade_gym.rollout.rollout import Counts
 from spade_gym.sandbox.base import Isolation
+from spade_gym.selfplay.plan import missing_parts
 from spade_gym.selfplay.recipe import Recipe, differences
 from spade_gym.selfplay.regeneration import Workshop
 from spade_gym.selfplay.run_manifest import manifest_of
 from spade_gym.selfplay.run_store import RunStore
-from spade_gym.selfplay.settings_table import read_table
+from spade_gym.selfplay.settings_table import RecipeError, read_table
 from spade_gym.selfplay.trainer import Trainer
 from spade_gym.validation.validate import validate
 
@@ -122,6 +123,8 @@ def open_run(
     models: list[LanguageModel] = []
     try:
         _check_recipe(store, recipe)
+        _check_parts(recipe, agent)
+        make_trainer = plugins.load("trainers", recipe.trainer.name)
         agent = agent or open_model(recipe.models.agent, **recipe.models.agent_options)
         models.append(agent)
         if designer_model is None:
@@ -129,7 +132,8 @@ def open_run(
         if designer_model is not None and designer_model is not agent:
             models.append(designer_model)
         workshop = _workshop(recipe, store, designer_model, judge)
-        trainer = _trainer(recipe, agent)
+        trainer: Trainer = make_trainer(agent, recipe.trainer.options)
+        store.set_meta("recipe", recipe.to_json())
         _write_manifest(store, recipe, agent, workshop)
         return Run(recipe, store, agent, workshop, trainer, report or Silence(), tuple(models))
     except BaseException:
@@ -139,11 +143,17 @@ def open_run(
         raise
 
 
+def _check_parts(recipe: Recipe, agent: LanguageModel | None) -> None:
+    """Refuse names of parts that are not installed before any weights are loaded."""
+    missing = [text for text in missing_parts(recipe) if agent is None or "no model" not in text]
+    if missing:
+        raise RecipeError("; ".join(missing))
+
+
 def _check_recipe(store: RunStore, recipe: Recipe) -> None:
     """Refuse to go on with a run under another recipe."""
     kept = store.meta("recipe")
     if kept is None:
-        store.set_meta("recipe", recipe.to_json())
         return
     before = read_table(Recipe, kept, f"{store.path}, recipe")
     if before.digest != recipe.digest:
@@ -203,12 +213,6 @@ def _corpus(recipe: Recipe) -> Corpus | None:
     if name == "none":
         return None
     return default_corpus(recipe.cycle.setting) if name == "default" else open_corpus(name)
-
-
-def _trainer(recipe: Recipe, agent: LanguageModel) -> Trainer:
-    factory = plugins.load("trainers", recipe.trainer.name)
-    trainer: Trainer = factory(agent, recipe.trainer.options)
-    return trainer
 
 
 def _write_manifest(store: RunStore, recipe: Recipe, agent: LanguageModel, workshop: Workshop) -> None:

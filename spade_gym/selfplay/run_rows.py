@@ -34,7 +34,8 @@ def row_of_worth(epoch: int, worth: Worth, advantage: float | None) -> Mapping[s
     environment, wins = worth.environment, worth.wins
     return {
         "epoch": epoch, "environment": environment.index, "digest": environment.program.digest,
-        "skill": environment.skill, "num_plays": len(worth.outcomes), "num_dropped": worth.num_dropped,
+        "skill": environment.skill, "num_plain": int((~worth.outcomes.hinted).sum()),
+        "num_hinted": int(worth.outcomes.hinted.sum()), "num_dropped": worth.num_dropped,
         "win_rate": wins.share if wins else None, "win_low": wins.low if wins else None,
         "win_high": wins.high if wins else None, "mean_return": wins.mean_return if wins else None,
         "constant_return": wins.constant_return if wins else None, "regret": regret.value if regret else None,

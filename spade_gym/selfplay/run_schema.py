@@ -38,8 +38,9 @@ CREATE TABLE plays (
 ) WITHOUT ROWID;
 CREATE INDEX plays_by_rollout ON plays (rollout, environment);
 CREATE TABLE scores (
-    epoch INTEGER, environment INTEGER, digest TEXT, skill TEXT, num_plays INTEGER, num_dropped INTEGER,
-    win_rate REAL, win_low REAL, win_high REAL, mean_return REAL, constant_return REAL, regret REAL,
+    epoch INTEGER, environment INTEGER, digest TEXT, skill TEXT, num_plain INTEGER, num_hinted INTEGER,
+    num_dropped INTEGER, win_rate REAL, win_low REAL, win_high REAL, mean_return REAL, constant_return REAL,
+    regret REAL,
     regret_error REAL, num_pairs INTEGER, reward REAL, reason TEXT, advantage REAL,
     PRIMARY KEY (epoch, environment)
 ) WITHOUT ROWID;

@@ -168,6 +168,10 @@ class RunStore:
         """Keep plays that ended."""
         self.put("plays", *(_row_of_play(rollout, play) for play in plays))
 
+    def is_learnt(self, rollout: int) -> bool:
+        """Whether an update has learnt from a rollout's plays."""
+        return self.row("SELECT rollout FROM updates WHERE rollout = ?", (rollout,)) is not None
+
     def plays(self, rollout: int, arm: str) -> dict[str, Play]:
         """The plays of a rollout's arm that are there, by key."""
         found = self.rows("SELECT * FROM plays WHERE rollout = ? AND arm = ?", (rollout, arm))

@@ -42,6 +42,8 @@ from spade_gym.selfplay.trainer import Trajectory, UpdateBatch
 from spade_gym.selfplay.window import Window, Worth
 
 _CHECKPOINTS_KEPT = 2
+#: Share of aborted plays in an arm beyond which a run stops.
+_OUTAGE = 0.5
 
 
 class SelfPlayError(SpadeError):
@@ -156,10 +158,19 @@ class Cycle:
     # ---- playing
 
     def play(self, rollout: int, arm: Arm, count: int) -> list[Play]:
-        """Play each environment of the pool ``count`` times in one arm; what was already played is taken from disk."""
+        """Play each environment of the pool ``count`` times in one arm; what was already played is taken from disk.
+
+        Plays that the model could not finish are played again when the run is started again, until their rollout was
+        learnt from.
+
+        Raises:
+            SelfPlayError: Most plays were aborted: the model or its server fails.
+        """
         chosen = self._chosen(rollout, arm)
         orders = play_orders(chosen, seed=self._recipe.cycle.seed, rollout=rollout, arm=arm, count=count)
         done = self._store.plays(rollout, arm) if orders else {}
+        if not self._store.is_learnt(rollout):
+            done = {key: play for key, play in done.items() if play.status != "aborted"}
         missing = [order for order in orders if order.key not in done]
         if missing:
             cycle = self._recipe.cycle
@@ -174,11 +185,21 @@ class Cycle:
                     self._store.put_plays(rollout, [play])
                     done[play.key] = play
         plays = [done[order.key] for order in orders]
+        self._refuse_outage(plays, missing=len(missing))
         assert self._window is not None
         self._window.add(rollout, plays)
         if self._choice is not None and arm == "plain":
             self._choice.observe(rollout, plays)
         return plays
+
+    def _refuse_outage(self, plays: Sequence[Play], *, missing: int) -> None:
+        """Stop where the model fails rather than play the rest of the run for nothing."""
+        aborted = [play for play in plays if play.status == "aborted"]
+        if missing and len(aborted) > _OUTAGE * len(plays):
+            raise SelfPlayError(
+                f"{len(aborted)} of {len(plays)} plays were aborted by {self._run.agent.name}, the last with: "
+                f"{aborted[-1].fault}. Mend it and start the same command again: these plays are then repeated"
+            )
 
     def _chosen(self, rollout: int, arm: Arm) -> list[Environment]:
         if arm == "hint":

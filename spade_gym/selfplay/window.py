@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.regret_scorers import fit_regret_pool, hint_regret
 from spade_gym.curriculum.score import Score, Unknown
-from spade_gym.curriculum.scorers import BUILT_IN, bound
+from spade_gym.curriculum.scorers import bound, find
 from spade_gym.curriculum.win_rates import WinRate, win_rate
 from spade_gym.rollout.pairs import paired_out
 from spade_gym.rollout.play import Play
@@ -66,7 +66,7 @@ class Window:
         options = dict(settings.options)
         if settings.shrink:
             options["pool"] = _pool_of([outcomes for outcomes, _ in counted], pairing)
-        scorer = bound(BUILT_IN[settings.scorer], options, name=settings.scorer)
+        scorer = bound(find(settings.scorer), options, name=settings.scorer)
         return [
             _worth(environment, outcomes, dropped, scorer(outcomes), pairing, options.get("pool"))
             for environment, (outcomes, dropped) in zip(self.environments, counted, strict=True)

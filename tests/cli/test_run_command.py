@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from selfplay.runs import small_recipe, small_run
+from selfplay.small_runs import small_recipe, small_run
 
 from spade_gym.cli.main import main
 from spade_gym.selfplay.selfplay import selfplay
@@ -49,11 +49,11 @@ def test_plays_show_both_arms_of_an_instance_side_by_side(folder: Path, capsys: 
 
 
 def test_a_program_is_found_by_place_name_or_digest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    by_place = said(capsys, "program", "0/0", str(folder / "one"))
+    by_place = said(capsys, "program", str(folder / "one"), "0/0")
     assert "class" in by_place
     name, digest = by_place.splitlines()[0].split()[:2]
-    assert said(capsys, "program", name, str(folder / "one")) == by_place
-    assert said(capsys, "program", digest[:10], str(folder / "one")) == by_place
+    assert said(capsys, "program", str(folder / "one"), name) == by_place
+    assert said(capsys, "program", str(folder / "one"), digest[:10]) == by_place
 
 
 def test_diff_names_settings_and_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,8 +67,8 @@ def test_diff_names_settings_and_rows(folder: Path, capsys: pytest.CaptureFixtur
     ("arguments", "told"),
     [
         (("show", "nowhere"), "there is no run in nowhere"),
-        (("program", "9/9", "{one}"), "has no program '9/9'"),
-        (("program", "Sm", "{one}"), "has no program 'Sm'"),
+        (("program", "{one}", "9/9"), "has no program '9/9'"),
+        (("program", "{one}", "Sm"), "has no program 'Sm'"),
         (("plays", "{one}", "--rollout", "77"), "plays of the rollouts 0 to 3"),
     ],
 )

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 from models.scripted_model import ScriptedModel
-from selfplay.runs import accept, script, small_recipe, small_run
+from selfplay.small_runs import accept, script, small_recipe, small_run
 
 from spade_gym.curriculum.writer_lock import StoreError
 from spade_gym.errors import SandboxError
-from spade_gym.models.base import ModelRequest
+from spade_gym.models.base import Completion, ModelRequest
 from spade_gym.programs.program import Program
 from spade_gym.selfplay.null_trainer import NullTrainer
 from spade_gym.selfplay.run_store import RunStore
 from spade_gym.selfplay.selfplay import SelfPlayError, selfplay
+from spade_gym.selfplay.settings_table import RecipeError
 from spade_gym.selfplay.trainer import UpdateBatch
 from spade_gym.validation.finding import Verdict
 
@@ -105,7 +106,7 @@ def test_scores_can_be_worked_out_from_the_plays(finished: Path) -> None:
             assert window is not None
             assert plain is not None
             assert hinted is not None
-            assert row["num_plays"] == 12
+            assert (row["num_plain"], row["num_hinted"]) == (8, 4)
             assert row["win_rate"] == pytest.approx(window["won"])
             assert row["mean_return"] == pytest.approx(window["total"])
             assert 0 <= row["reward"] <= 1
@@ -268,6 +269,35 @@ def test_the_memory_gives_examples_unless_it_is_switched_off(
         assert any(row["num_examples"] for row in rows) is examples
 
 
+def test_an_outage_stops_the_run_and_its_plays_are_repeated(tmp_path: Path, finished: Path) -> None:
+    up = True
+
+    def flickering(request: ModelRequest) -> str | Completion:
+        if up or request.key.startswith("hint/"):
+            return script(request)
+        return Completion(request.key, "", "error", error="the server is gone")
+
+    recipe = small_recipe(finished.parent)
+    with small_run(tmp_path / "run", recipe, agent=ScriptedModel(flickering)) as run:
+        up = False
+        with pytest.raises(SelfPlayError, match=r"12 of 12 plays were aborted by scripted, .*the server is gone"):
+            selfplay(run)
+    with RunStore(tmp_path / "run", read_only=True) as store:
+        assert {row["status"] for row in store.rows("SELECT status FROM plays")} == {"aborted"}
+    with small_run(tmp_path / "run", recipe) as run:
+        selfplay(run)
+    assert tables(tmp_path / "run") == tables(finished)
+
+
+def test_a_run_that_could_not_be_opened_leaves_no_settings_behind(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    for wrong in ("trainer.name=nobody", "designer.name=nobody"):
+        with pytest.raises(RecipeError, match=r"there is no .* 'nobody' here; there are"):
+            small_run(tmp_path / "run", small_recipe(tmp_path, wrong))
+    with small_run(tmp_path / "run", recipe):
+        pass
+
+
 def test_a_rejected_reply_is_learnt_from_only_where_the_recipe_pays_it(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path, "designer.rejected_reward=-0.5", "cycle.rollouts=2")
     trainer = Recorder()
@@ -366,7 +396,7 @@ _CHILD = """
 import os, sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from selfplay.runs import script, small_recipe, small_run
+from selfplay.small_runs import script, small_recipe, small_run
 from models.scripted_model import ScriptedModel
 from spade_gym.selfplay.selfplay import selfplay
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from spade_gym.curriculum.memory_file import write_json
 from spade_gym.errors import SpadeError
+
+_LEARNS_ANYWAY = (
+    "this curriculum hands out plays that are only for scoring (info['train'] is False), and Stable-Baselines3 learns "
+    "from them too, so this is not the method that the preset names. Take a preset that trains on every play, such as "
+    "'plr' or 'uniform', or a trainer of your own that leaves these plays out"
+)
 
 
 class CurriculumCallback(BaseCallback):  # type: ignore[misc,unused-ignore]
@@ -19,6 +27,9 @@ class CurriculumCallback(BaseCallback):  # type: ignore[misc,unused-ignore]
     Files are ``<name_prefix>_curriculum_<steps>_steps.json``, beside ``<name_prefix>_<steps>_steps.zip``;
     ``load_curriculum`` reads them. Environments that have ``set_policy_version`` learn the number of the rollout, which
     outcomes then name. Logged: ``curriculum/num_tasks``, ``num_asks``, ``num_counted``, ``num_excluded``, ``num_late``.
+
+    Stable-Baselines3 learns from every play, also from those that a curriculum wants only for scoring
+    (``info["train"]`` is false): at the first of them there is a ``UserWarning``.
 
     Args:
         curriculum: The ``Curriculum`` or ``DurableCurriculum`` of this process, or the ``CurriculumServer`` that
@@ -40,10 +51,13 @@ class CurriculumCallback(BaseCallback):  # type: ignore[misc,unused-ignore]
         self.save_path = Path(save_path)
         self.name_prefix = name_prefix
         self._num_rollouts = 0
+        self._warned = False
 
     def _on_training_start(self) -> None:
         if self.save_freq:
             self.save_path.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.model, OnPolicyAlgorithm):  # a model that was loaded goes on counting
+            self._num_rollouts = self.num_timesteps // (self.model.n_steps * self.training_env.num_envs)
 
     def _on_rollout_start(self) -> None:
         if self.training_env.has_attr("set_policy_version"):
@@ -53,6 +67,9 @@ class CurriculumCallback(BaseCallback):  # type: ignore[misc,unused-ignore]
     def _on_step(self) -> bool:
         if self.save_freq and self.n_calls % self.save_freq == 0:
             self.save()
+        if not self._warned and any(info.get("train") is False for info in self.locals["infos"]):
+            self._warned = True
+            warnings.warn(_LEARNS_ANYWAY, UserWarning, stacklevel=2)
         return True
 
     def save(self) -> Path:
