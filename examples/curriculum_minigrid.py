@@ -7,15 +7,11 @@ python examples/curriculum_minigrid.py --steps 12000
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import sys
 
 import gymnasium as gym
-import torch
 from gymnasium.wrappers import FlattenObservation
-from minigrid.core.world_object import Wall
-from minigrid.envs import CrossingEnv
-from minigrid.wrappers import ImgObsWrapper
-from stable_baselines3 import PPO
-from stable_baselines3.common.env_util import make_vec_env
 
 from spade_gym.curriculum import preset
 from spade_gym.curriculum.curriculum_env import CurriculumEnv
@@ -24,6 +20,10 @@ from spade_gym.curriculum.task import Task
 
 
 def crossing(size: int = 5, num_crossings: int = 1) -> gym.Env:
+    from minigrid.core.world_object import Wall
+    from minigrid.envs import CrossingEnv
+    from minigrid.wrappers import ImgObsWrapper
+
     env = CrossingEnv(size=size, num_crossings=num_crossings, obstacle_type=Wall, max_steps=100)
     return FlattenObservation(ImgObsWrapper(env))
 
@@ -33,6 +33,14 @@ def main() -> None:
     parser.add_argument("--preset", default=preset.DEFAULT)
     parser.add_argument("--steps", type=int, default=12_000)
     args = parser.parse_args()
+    missing = [name for name in ("minigrid", "stable_baselines3") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: needs {', '.join(missing)}: pip install 'spade-gym[sb3]' minigrid")
+        sys.exit(0)
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.env_util import make_vec_env
+
     torch.set_num_threads(1)
 
     family = Parameters({"size": [5, 7, 9], "num_crossings": (1, 3)}, kind="make")

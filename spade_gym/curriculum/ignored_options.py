@@ -24,19 +24,19 @@ class IgnoredOptions:
     def __init__(self) -> None:
         self._warned = False
 
-    def before(self, env: _Env, task: Task) -> Mapping[str, tuple[object, object]]:
-        """Return, before a reset, by name: the attribute's value and the option, where they differ."""
+    def before(self, env: _Env, task: Task) -> dict[str, object]:
+        """Return, before a reset, the attributes that are named as options and have other values."""
         if self._warned or task.kind != "reset":
             return {}
         inner = env.unwrapped
-        both = {name: (getattr(inner, name), value) for name, value in task.value.items() if hasattr(inner, name)}
-        return {name: pair for name, pair in both.items() if _plain(pair[0]) and pair[0] != pair[1]}
+        found = {name: getattr(inner, name) for name in task.value if hasattr(inner, name)}
+        return {name: value for name, value in found.items() if _plain(value) and value != task.value[name]}
 
-    def after(self, env: _Env, before: Mapping[str, tuple[object, object]]) -> None:
+    def after(self, env: _Env, before: Mapping[str, object]) -> None:
         """Warn, after the reset, of what it left as it was."""
         inner = env.unwrapped
         code = getattr(type(inner).reset, "__code__", None)
-        for name, (value, _) in before.items():
+        for name, value in before.items():
             if getattr(inner, name) != value or (code is not None and name in code.co_consts):
                 continue
             self._warned = True

@@ -35,7 +35,7 @@ def test_a_killed_run_goes_on_as_one_that_was_not(tmp_path: Path, name: str) -> 
         before = [same(ticket) for ticket in play(curriculum, 120)]
         curriculum.ask("a")  # in flight when the process dies
         left = crash(store, tmp_path / "b")
-    with DurableCurriculum(make(name, seed=99), Store(left), snapshot_every=10_000) as curriculum:
+    with DurableCurriculum(make(name), Store(left), snapshot_every=10_000) as curriculum:
         after = [same(ticket) for ticket in play(curriculum, 180)]
     assert before + after == expected
 
@@ -119,11 +119,25 @@ def test_after_a_failed_write_nothing_more_is_taken(tmp_path: Path) -> None:
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
     DurableCurriculum(make(), Store(tmp_path)).close()
-    with Store(tmp_path) as store:
-        with pytest.raises(StoreError, match="capacity = 20, and now it is 30"):
-            DurableCurriculum(make(capacity=30), store)
-        with pytest.raises(StoreError, match="lowest-score"):
-            DurableCurriculum(make("uniform"), store)
+    with pytest.raises(StoreError, match="capacity = 20, and now it is 30"):
+        DurableCurriculum(make(capacity=30), Store(tmp_path))
+    with pytest.raises(StoreError, match="lowest-score"):
+        DurableCurriculum(make("uniform"), Store(tmp_path))
+    with pytest.raises(StoreError, match="begun with seed = 3, and now it is 4"):
+        DurableCurriculum(make(seed=4), Store(tmp_path))
+
+
+def test_what_was_refused_leaves_the_store_unlocked(tmp_path: Path) -> None:
+    DurableCurriculum(make(), Store(tmp_path)).close()
+    store = Store(tmp_path)
+    with pytest.raises(StoreError, match="capacity"):
+        DurableCurriculum(make(capacity=30), store)
+    with pytest.raises(StoreError, match=r"cannot be read any more: .*closed.*Open it again"):
+        DurableCurriculum(make(), store)
+    with pytest.raises(ValueError, match="snapshot_every"):
+        DurableCurriculum(make(), Store(tmp_path), snapshot_every=0)
+    with DurableCurriculum(make(), Store(tmp_path)) as curriculum:
+        assert curriculum.ask().id == 0
 
 
 def test_what_waits_for_review_survives(tmp_path: Path) -> None:
@@ -170,7 +184,6 @@ def test_a_generator_that_is_not_a_function_of_its_generator_must_say_so(tmp_pat
         if kind is Fickle:
             with pytest.raises(StoreError, match="replayable"):
                 DurableCurriculum(preset.make("plr", generator=kind(SPACE)), store)
-            store.close()
         else:
             with DurableCurriculum(preset.make("plr", generator=kind(SPACE)), store) as curriculum:
                 assert curriculum.ask().id == len(tickets)

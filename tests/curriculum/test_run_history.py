@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from spade_gym.curriculum.durable import DurableCurriculum
 from spade_gym.curriculum.memory_file import export_memory, write_json
 from spade_gym.curriculum.plot import plot, write_scalars
 from spade_gym.curriculum.run_history import GROUPS, History, curves, read_history
-from spade_gym.curriculum.store import Store
+from spade_gym.curriculum.store import Store, StoreError
+from spade_gym.curriculum.store_schema import APPLICATION_ID
 from spade_gym.errors import SpadeError
+from spade_gym.selfplay.run_schema import APPLICATION
+from spade_gym.selfplay.run_store import RunStore
 
 
 def history(rows: list[tuple[int, int, float, bool]]) -> History:
@@ -78,6 +82,26 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         read_history(tmp_path / "empty.json")
     with pytest.raises(SpadeError, match=r"there is no run\.db"):
         read_history(tmp_path)
+
+
+def test_a_self_play_run_is_named_and_the_other_way_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RunStore(tmp_path / "selfplay").close()
+    with DurableCurriculum(make(), Store(tmp_path / "curriculum")) as kept:
+        play(kept, 5)
+    assert APPLICATION == 0x53504144 != APPLICATION_ID
+    assert main(["curriculum", "plot", str(tmp_path / "selfplay")]) == 2
+    told = capsys.readouterr().err
+    assert "is the database of a self-play run, not of a curriculum" in told
+    assert f"`spade-gym run show {tmp_path / 'selfplay'}`" in told
+    with pytest.raises(StoreError, match="of a self-play run"):
+        Store(tmp_path / "selfplay")
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match="another kind"):
+            RunStore(tmp_path / "curriculum", read_only=read_only)
+    with sqlite3.connect(tmp_path / "curriculum" / "run.db") as database:
+        database.execute(f"PRAGMA application_id={APPLICATION}")  # as the first stores had it
+    database.close()
+    assert len(read_history(tmp_path / "curriculum").times) > 0
 
 
 def test_the_command_prints_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

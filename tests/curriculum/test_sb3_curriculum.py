@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-from families import walk, walks
+from families import lengths, walk, walks
 
+from spade_gym.curriculum import preset
 from spade_gym.curriculum.curriculum_env import CurriculumEnv
 from spade_gym.curriculum.durable import DurableCurriculum
+from spade_gym.curriculum.generators import Listed
 from spade_gym.curriculum.service import CurriculumServer
 from spade_gym.curriculum.store import Store
 from spade_gym.errors import SpadeError
@@ -56,6 +59,34 @@ def test_dummy_vec_env_and_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(SpadeError, match="cannot be read"):
         load_curriculum(again, tmp_path / "bad.json")
+
+
+def test_plays_that_are_only_for_scoring_are_warned_of_once(tmp_path: Path) -> None:
+    for name, told in (("robust-plr", 1), ("plr", 0)):
+        curriculum = preset.make(name, generator=Listed(lengths(2, 3, kind="reset")))
+        envs = make_vec_env(functools.partial(safe, curriculum), n_envs=2, vec_env_cls=DummyVecEnv)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            learn(envs, CurriculumCallback(curriculum, 0, tmp_path))
+        found = [str(item.message) for item in caught if "only for scoring" in str(item.message)]
+        assert len(found) == told
+        assert {item.category for item in caught if str(item.message) in found} == ({UserWarning} if told else set())
+
+
+def test_a_model_that_was_loaded_goes_on_counting_rollouts(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    with DurableCurriculum(walks(2, 3, kind="reset"), store) as curriculum:
+        for total in (64, 128):
+            envs = make_vec_env(functools.partial(safe, curriculum), n_envs=2, vec_env_cls=DummyVecEnv)
+            if total == 64:
+                model = PPO("MlpPolicy", envs, n_steps=32, batch_size=32, n_epochs=1, device="cpu")
+            else:
+                model = PPO.load(tmp_path / "model.zip", env=envs, device="cpu")
+            callback = CurriculumCallback(curriculum, 0, tmp_path)
+            model.learn(total - model.num_timesteps, callback=callback, reset_num_timesteps=False)
+            model.save(tmp_path / "model.zip")
+            envs.close()
+        assert {told.outcome.policy_version for told in store.outcomes() if told.outcome.status == "ok"} == {0, 1}
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
