@@ -12,7 +12,6 @@ from typing import TextIO, cast
 
 from spade_gym.cli.run_report import print_run
 from spade_gym.cli.terminal import visible
-from spade_gym.errors import SpadeError
 from spade_gym.rollout.progress_line import ProgressLine
 from spade_gym.rollout.rollout import Counts
 from spade_gym.selfplay.plan import missing_parts, plan_of
@@ -100,10 +99,7 @@ class _Terminal:
 
 
 def _print_plan(name: str, recipe: Recipe) -> None:
-    try:
-        plan = plan_of(recipe)
-    except ValueError as error:
-        raise SpadeError(f"recipe {name}: {error}") from error
+    plan = plan_of(recipe)
     cycle = recipe.cycle
     print(f"{visible(name)}: {visible(recipe.title)}")
     for note in recipe.notes:

@@ -16,6 +16,7 @@ from spade_gym.types import Status
 Kind = Literal["program", "make", "reset", "attribute"]
 Arm = Literal["plain", "hint"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+_BEYOND = 1 << 63
 _TEXTS = ("skill", "parent", "mutation", "hint", "setting")
 
 
@@ -148,6 +149,9 @@ class Outcome:
         if not type(self.ticket) is type(self.seed) is type(self.length) is type(self.policy_version) is int:
             for name in ("ticket", "seed", "length", "policy_version"):
                 _check_type(name, getattr(self, name), numbers.Integral, "a whole number")
+        whole = (self.ticket, self.seed, self.length, self.policy_version)
+        if max(whole) >= _BEYOND or min(whole) < -_BEYOND:  # no database column and no array holds more
+            raise ValueError(f"an outcome's ticket, seed, length and policy_version must fit into 64 bits, got {whole}")
         if self.total is None:
             raise ValueError(f"an outcome's total must be a number, got None for ticket {self.ticket}")
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from spade_gym import plugins
 from spade_gym.designer.open_designer import BUILT_IN as DESIGNERS
-from spade_gym.designer.request_plan import RequestSettings
 from spade_gym.models.open_model import known_specs
 from spade_gym.selfplay.recipe import Recipe
+from spade_gym.selfplay.window import check_reward
 
 
 class Plan(NamedTuple):
@@ -45,8 +45,9 @@ def plan_of(recipe: Recipe) -> Plan:
     """Count.
 
     Raises:
-        ValueError: The recipe asks for skills that there are not.
+        RecipeError: The reward's scorer does not take its options.
     """
+    check_reward(recipe.reward)
     cycle, designer, hints, agent = recipe.cycle, recipe.designer, recipe.hints, recipe.agent
     windows = -(-cycle.rollouts // cycle.regenerate_every)
     regenerations = 1 if cycle.pool == "fixed" else windows
@@ -96,11 +97,7 @@ def missing_parts(recipe: Recipe) -> list[str]:
 
 
 def _skills(recipe: Recipe, regenerations: int) -> tuple[tuple[str, ...], ...]:
-    cycle = recipe.cycle
-    settings = RequestSettings(
-        setting=cycle.setting, skills=cycle.skills, skills_per_regeneration=cycle.skills_per_regeneration
-    )
-    count = cycle.skills_per_regeneration
+    settings, count = recipe.requests(), recipe.cycle.skills_per_regeneration
     return tuple(
         tuple(settings.skill(epoch, index) for index in range(count)) for epoch in range(min(regenerations, 6))
     )

@@ -19,6 +19,7 @@ from spade_gym.curriculum.memory import Eviction
 from spade_gym.curriculum.scorers import BUILT_IN
 from spade_gym.designer.attempts import Rules
 from spade_gym.designer.request import Difficulty
+from spade_gym.designer.request_plan import RequestSettings
 from spade_gym.models.base import Sampling
 from spade_gym.rollout.player_settings import PlayerSettings, ReturnRule
 from spade_gym.sandbox.base import Isolation
@@ -182,6 +183,15 @@ class HintSettings:
     num_tries: int = 4
     thinking: bool | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what the hint writer would refuse later."""
+        _at_least(self, 1, "num_tries")
+        self.sampling()
+
+    def sampling(self) -> Sampling:
+        """How hints are drawn."""
+        return Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
@@ -321,6 +331,25 @@ class Recipe:
     reward: RewardSettings = field(default_factory=RewardSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     trainer: TrainerSettings = field(default_factory=TrainerSettings)
+
+    def __post_init__(self) -> None:
+        """Refuse what its requests would refuse later."""
+        self.requests()
+
+    def requests(self) -> RequestSettings:
+        """What all requests of the run have in common."""
+        cycle, designer = self.cycle, self.designer
+        return RequestSettings(
+            setting=cycle.setting,
+            seed=cycle.seed,
+            num_environments=cycle.fixed_programs if cycle.pool == "fixed" else cycle.environments,
+            skills=cycle.skills,
+            skills_per_regeneration=cycle.skills_per_regeneration,
+            difficulties=designer.difficulties,
+            min_instructions=designer.min_instructions,
+            max_instructions=designer.max_instructions,
+            max_words=designer.max_words,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as JSON values."""

@@ -14,7 +14,7 @@ from spade_gym.designer.corpus import Corpus
 from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.hints import Hint, HintWriter
 from spade_gym.designer.request import Designer, DesignRequest
-from spade_gym.designer.request_plan import RequestSettings, requests_for
+from spade_gym.designer.request_plan import requests_for
 from spade_gym.programs.program import Program
 from spade_gym.selfplay.design_journal import DesignJournal, storable
 from spade_gym.selfplay.environment import Environment, with_hint
@@ -63,7 +63,7 @@ class Workshop:
         return environments, designs
 
     def _designs(self, epoch: int, memory: Memory | None) -> list[Design]:
-        settings = self.request_settings()
+        settings = self.recipe.requests()
 
         def fresh(attempt: int, indices: Sequence[int] | None = None) -> list[DesignRequest]:
             return requests_for(
@@ -78,21 +78,6 @@ class Workshop:
             self.designer, fresh(0), following, self.judge, rules=self.recipe.designer.rules(), screen=self.screen,
             diversity=self.diversity, journal=DesignJournal(self.store),
         )  # fmt: skip
-
-    def request_settings(self) -> RequestSettings:
-        """What all requests of the run have in common."""
-        cycle, designer = self.recipe.cycle, self.recipe.designer
-        return RequestSettings(
-            setting=cycle.setting,
-            seed=cycle.seed,
-            num_environments=cycle.fixed_programs if cycle.pool == "fixed" else cycle.environments,
-            skills=cycle.skills,
-            skills_per_regeneration=cycle.skills_per_regeneration,
-            difficulties=designer.difficulties,
-            min_instructions=designer.min_instructions,
-            max_instructions=designer.max_instructions,
-            max_words=designer.max_words,
-        )
 
     # ---- hints
 

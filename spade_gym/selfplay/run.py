@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.hints import HintWriter
 from spade_gym.designer.open_designer import open_designer
 from spade_gym.designer.screen import Screen
-from spade_gym.models.base import LanguageModel, Sampling
+from spade_gym.models.base import LanguageModel
 from spade_gym.models.open_model import open_model
 from spade_gym.rollout.rollout import Counts
 from spade_gym.sandbox.base import Isolation
@@ -32,6 +33,7 @@ from spade_gym.selfplay.run_manifest import manifest_of
 from spade_gym.selfplay.run_store import RunStore
 from spade_gym.selfplay.settings_table import RecipeError, read_table
 from spade_gym.selfplay.trainer import Trainer
+from spade_gym.selfplay.window import check_reward
 from spade_gym.validation.validate import validate
 
 
@@ -145,6 +147,7 @@ def open_run(
 
 def _check_parts(recipe: Recipe, agent: LanguageModel | None) -> None:
     """Refuse names of parts that are not installed before any weights are loaded."""
+    check_reward(recipe.reward)
     missing = [text for text in missing_parts(recipe) if agent is None or "no model" not in text]
     if missing:
         raise RecipeError("; ".join(missing))
@@ -187,9 +190,13 @@ def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None, judg
     hint_writer = None
     if hints.source == "model" and cycle.hint_plays:
         assert model is not None
-        sampling = Sampling(max_tokens=hints.max_tokens, temperature=hints.temperature)
         hint_writer = HintWriter(
-            model, sampling, thinking=hints.thinking, num_tries=hints.num_tries, seed=cycle.seed, isolation=isolation
+            model,
+            hints.sampling(),
+            thinking=hints.thinking,
+            num_tries=hints.num_tries,
+            seed=cycle.seed,
+            isolation=isolation,
         )
     screen = None
     if settings.screen and cycle.setting == "tool_use":
@@ -218,7 +225,10 @@ def _corpus(recipe: Recipe) -> Corpus | None:
 def _write_manifest(store: RunStore, recipe: Recipe, agent: LanguageModel, workshop: Workshop) -> None:
     """Write ``manifest.json`` once; a run that goes on keeps the one that it was begun with."""
     path = store.folder / "manifest.json"
-    if not path.exists():
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(manifest_of(recipe, agent, workshop), indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+    if os.path.lexists(path):
+        return
+    text = json.dumps(manifest_of(recipe, agent, workshop), indent=2) + "\n"
+    descriptor, partial = tempfile.mkstemp(dir=store.folder, prefix="manifest-")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(partial, path)

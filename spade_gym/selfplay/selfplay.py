@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
+import math
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spade_gym.curriculum.designer_reward import designer_advantages, designer_scale
@@ -33,6 +31,7 @@ from spade_gym.errors import SpadeError
 from spade_gym.rollout.play import Play
 from spade_gym.rollout.rollout import stream_plays
 from spade_gym.selfplay.advantages import group_advantages
+from spade_gym.selfplay.checkpoints import Checkpoints
 from spade_gym.selfplay.design_journal import DesignJournal
 from spade_gym.selfplay.environment import Environment, play_orders
 from spade_gym.selfplay.fixed_choice import FixedChoice
@@ -41,7 +40,6 @@ from spade_gym.selfplay.run_rows import row_of_memory, row_of_pool, row_of_worth
 from spade_gym.selfplay.trainer import Trajectory, UpdateBatch
 from spade_gym.selfplay.window import Window, Worth
 
-_CHECKPOINTS_KEPT = 2
 #: Share of aborted plays in an arm beyond which a run stops.
 _OUTAGE = 0.5
 
@@ -69,6 +67,7 @@ def selfplay(run: Run) -> None:
         plays = cycle.play(rollout, "plain", settings.plays)
         cycle.learn(rollout, plays, designer)
     cycle.learn(settings.rollouts, [], cycle.close_window(settings.rollouts))
+    cycle.save_last()
 
 
 class _Reply(NamedTuple):
@@ -109,7 +108,9 @@ class Cycle:
         self._replies: list[_Reply] = []
         self._num_agent = 0
         self._num_notes: dict[int, int] = {}
-        self._learnt = self._load_checkpoint()
+        self._checkpoints = Checkpoints(run.store, run.report.say)
+        self._learnt = self._checkpoints.load(run.trainer)
+        self._unsaved: int | None = None
 
     # ---- designing
 
@@ -236,6 +237,9 @@ class Cycle:
             if worth.wins is not None and worth.wins.constant_return is not None:
                 name, value = worth.environment.program.name, worth.wins.constant_return
                 self._note(rollout, "constant return", f"{name}: most plays got the same return, {value:g}")
+            if worth.num_dropped:
+                name, dropped = worth.environment.program.name, worth.num_dropped
+                self._note(rollout, "faults", f"{name}: {dropped} plays do not count (faulty ones and counterparts)")
         self._remember(window, worths)
         journal = DesignJournal(self._store)
         return [
@@ -270,13 +274,15 @@ class Cycle:
             return
         batch = UpdateBatch(rollout, (*agent, *taught))
         begun = time.monotonic()
-        metrics = self._run.trainer.update(batch)
+        metrics = _checked(self._run.trainer.update(batch), rollout)
         self._store.put("updates", {
             "rollout": rollout, "num_agent": len(agent), "num_designer": len(taught),
-            "metrics": json.dumps(dict(metrics)), "update_seconds": time.monotonic() - begun,
+            "metrics": json.dumps(metrics), "update_seconds": time.monotonic() - begun,
             "updated_at": time.time(),
         })  # fmt: skip
-        self._save_checkpoint(rollout)
+        self._unsaved = rollout
+        if (rollout + 1) % self._recipe.trainer.save_every == 0:
+            self.save_last()
 
     def _agent_trajectories(self, rollout: int, plays: Sequence[Play]) -> list[Trajectory]:
         """Valid plays, each weighed against the others of its environment."""
@@ -301,32 +307,11 @@ class Cycle:
             )
         ]
 
-    # ---- checkpoints
-
-    def _save_checkpoint(self, rollout: int) -> None:
-        """Save the trainer every few rollouts and after the last; a checkpoint is whole or absent."""
-        every, last = self._recipe.trainer.save_every, self._recipe.cycle.rollouts - 1
-        if (rollout + 1) % every and rollout < last:
-            return
-        folder = self._store.folder / "checkpoints" / f"{rollout:06d}"
-        partial = folder.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self._run.trainer.save(partial)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(partial, folder)
-        self._store.put("checkpoints", {"rollout": rollout, "folder_path": folder.name, "saved_at": time.time()})
-        for old in sorted(path for path in folder.parent.iterdir() if path.name.isdecimal())[:-_CHECKPOINTS_KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
-
-    def _load_checkpoint(self) -> int:
-        """Load the newest checkpoint; return the rollout after which it was saved, or -1."""
-        for row in self._store.rows("SELECT * FROM checkpoints ORDER BY rollout DESC"):
-            folder = self._store.folder / "checkpoints" / Path(str(row["folder_path"])).name
-            if folder.is_dir():
-                self._run.trainer.load(folder)
-                return int(row["rollout"])
-        return -1
+    def save_last(self) -> None:
+        """Save after the last update, where that was not done already."""
+        if self._unsaved is not None:
+            self._checkpoints.save(self._run.trainer, self._unsaved)
+            self._unsaved = None
 
     def _note(self, rollout: int, kind: str, message: str) -> None:
         """Keep something that a person should know, and say it."""
@@ -351,6 +336,25 @@ def _replies_of(
         for attempt in item.attempts
         if not attempt.accepted
     ]
+
+
+def _checked(metrics: Mapping[str, float], rollout: int) -> dict[str, float]:
+    """A trainer's metrics as finite numbers.
+
+    Raises:
+        SelfPlayError: One is no finite number; the update is not written down, and is made again after a restart.
+    """
+    found = {}
+    for name, value in metrics.items():
+        try:
+            found[str(name)] = float(value)
+        except (TypeError, ValueError) as error:
+            raise SelfPlayError(f"rollout {rollout}: the trainer's metric {name!r} is no number: {value!r}") from error
+        if not math.isfinite(found[str(name)]):
+            raise SelfPlayError(
+                f"rollout {rollout}: the trainer's metric {name!r} is {value!r}; the update is not kept"
+            )
+    return found
 
 
 def _outcomes_of(worth: Worth) -> list[tuple[Outcome, Arm, int]]:

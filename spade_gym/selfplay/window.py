@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from spade_gym.curriculum.designer_reward import designer_scale
+from spade_gym.curriculum.memory import Scorer
 from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.regret_scorers import fit_regret_pool, hint_regret
 from spade_gym.curriculum.score import Score, Unknown
@@ -15,6 +17,11 @@ from spade_gym.rollout.pairs import paired_out
 from spade_gym.rollout.play import Play
 from spade_gym.selfplay.environment import Environment
 from spade_gym.selfplay.recipe import RewardSettings
+from spade_gym.selfplay.settings_table import RecipeError
+
+#: Share of plays that do not count beyond which nothing is concluded: by failing, a program could choose which of its
+#: plays are counted.
+MAX_DROPPED_SHARE = 0.25
 
 
 class Worth(NamedTuple):
@@ -68,7 +75,7 @@ class Window:
             options["pool"] = _pool_of([outcomes for outcomes, _ in counted], pairing)
         scorer = bound(find(settings.scorer), options, name=settings.scorer)
         return [
-            _worth(environment, outcomes, dropped, scorer(outcomes), pairing, options.get("pool"))
+            _worth(environment, outcomes, dropped, _reward(scorer, outcomes, dropped), pairing, options.get("pool"))
             for environment, (outcomes, dropped) in zip(self.environments, counted, strict=True)
         ]
 
@@ -89,6 +96,27 @@ class Window:
             policy_versions=[play.policy_version for _, play in kept],
         )
         return outcomes, len(mine) - len(kept)
+
+
+def _reward(scorer: Scorer, outcomes: Outcomes, dropped: int) -> Score | Unknown:
+    share = dropped / max(1, dropped + len(outcomes))
+    if share > MAX_DROPPED_SHARE:
+        return Unknown(f"{share:.0%} of its plays do not count, more than {MAX_DROPPED_SHARE:.0%}", len(outcomes))
+    return scorer(outcomes)
+
+
+def check_reward(settings: RewardSettings) -> None:
+    """Try the scorer before anything is spent.
+
+    Raises:
+        RecipeError: It has no such option, or an option is out of range.
+    """
+    sample = Outcomes.of([0.0, 1.0, 1.0, 0.0], hinted=[True, True, False, False], seeds=[0, 1, 0, 1])
+    try:
+        bound(find(settings.scorer), settings.options, name=settings.scorer)(sample)
+        designer_scale(1, 1, 1, max_scale=settings.max_scale)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(f"[reward]: {error}") from error
 
 
 def _pool_of(all_outcomes: Sequence[Outcomes], pairing: str) -> object:

@@ -222,3 +222,10 @@ def test_other_spaces_are_refused_when_a_task_is_registered() -> None:
     assert reason.startswith("its environment cannot be made (")
     assert curriculum.refusals == {"other spaces": 1, "its environment cannot be made": 1}
     assert len(curriculum.memory) == 1
+
+
+@pytest.mark.parametrize("name", ["ticket", "seed", "length", "policy_version"])
+def test_whole_numbers_of_an_outcome_fit_into_64_bits(name: str) -> None:
+    for beyond in (1 << 63, -(1 << 63) - 1):
+        with pytest.raises(ValueError, match="64 bits"):
+            Outcome(**{"ticket": 1, "seed": 1, **{name: beyond}})

@@ -289,6 +289,44 @@ def test_an_outage_stops_the_run_and_its_plays_are_repeated(tmp_path: Path, fini
     assert tables(tmp_path / "run") == tables(finished)
 
 
+class Wrong(NullTrainer):
+    """Returns what is no metric at its second update."""
+
+    def update(self, batch: UpdateBatch) -> Mapping[str, float]:
+        super().update(batch)
+        return {"loss": float("nan") if self.num_updates == 2 else 0.5}
+
+
+def test_a_metric_that_is_no_number_stops_the_run_and_the_update_is_made_again(tmp_path: Path, finished: Path) -> None:
+    recipe = small_recipe(finished.parent)
+    with small_run(tmp_path / "run", recipe) as run:
+        object.__setattr__(run, "trainer", Wrong())
+        with pytest.raises(SelfPlayError, match="rollout 1: the trainer's metric 'loss' is nan"):
+            selfplay(run)
+    with RunStore(tmp_path / "run", read_only=True) as store:
+        assert [row["rollout"] for row in store.rows("SELECT rollout FROM updates")] == [0]
+
+
+def test_the_last_update_is_always_saved(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path, "trainer.save_every=100", "designer.train=false")
+    with small_run(tmp_path / "run", recipe) as run:
+        selfplay(run)
+    with RunStore(tmp_path / "run", read_only=True) as store:
+        assert [row["rollout"] for row in store.rows("SELECT rollout FROM checkpoints")] == [3]
+
+
+def test_a_link_in_a_run_folder_is_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "manifest.partial").symlink_to(victim)
+    (folder / "manifest.json").symlink_to(victim)
+    with small_run(folder, small_recipe(tmp_path)):
+        pass
+    assert victim.read_text() == "mine"
+
+
 def test_a_run_that_could_not_be_opened_leaves_no_settings_behind(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path)
     for wrong in ("trainer.name=nobody", "designer.name=nobody"):

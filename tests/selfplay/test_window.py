@@ -9,7 +9,8 @@ from spade_gym.programs.program import Manifest, Program
 from spade_gym.rollout.play import Play
 from spade_gym.selfplay.environment import Environment, instance_seeds, play_orders
 from spade_gym.selfplay.recipe import RewardSettings
-from spade_gym.selfplay.window import Window, Worth
+from spade_gym.selfplay.settings_table import RecipeError
+from spade_gym.selfplay.window import Window, Worth, check_reward
 
 
 def environment(index: int = 0) -> Environment:
@@ -57,6 +58,30 @@ def test_a_fault_at_the_regeneration_is_out_of_both_arms_and_later_ones_only_of_
     assert found.regret.value == pytest.approx(0.5)  # instances 0 and 2: (0 + 1) / 2
     assert found.wins is not None
     assert (found.wins.share, found.wins.n) == (pytest.approx(2 / 3), 3)
+
+
+def test_a_program_that_fails_often_earns_nothing_by_its_other_plays() -> None:
+    first = [play(0, "hint", n, 1.0) for n in range(8)]
+    first += [play(0, "plain", n, 0.0, status="env_error" if n < 3 else "ok") for n in range(8)]
+    found = worth({0: first})
+    assert found.num_dropped == 6
+    assert isinstance(found.reward, Unknown)
+    assert "38% of its plays do not count" in found.reward.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (RewardSettings(options={"lo": 0.2}), "no option 'lo'"),
+        (RewardSettings(options={"pairing": "twins"}), "pairing"),
+        (RewardSettings(options={"low": 0.9}), "low must not be greater"),
+        (RewardSettings(max_scale=-1.0), "max_scale"),
+    ],
+)
+def test_a_reward_is_tried_before_anything_is_spent(settings: RewardSettings, told: str) -> None:
+    with pytest.raises(RecipeError, match=told):
+        check_reward(settings)
+    check_reward(RewardSettings())
 
 
 def test_a_missing_arm_is_no_regret_of_zero() -> None:
