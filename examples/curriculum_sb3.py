@@ -79,10 +79,8 @@ def main() -> None:
             left = max(0, args.steps - model.num_timesteps)
             model.learn(left, callback=callbacks, reset_num_timesteps=False)
             envs.close()
-        counts = dict(curriculum.receipts)
-        print(
-            f"{args.preset}: {model.num_timesteps} steps, outcomes {counts}, {len(curriculum.memory)} tasks in the memory"
-        )
+        counts, num_tasks = dict(curriculum.receipts), len(curriculum.memory)
+        print(f"{args.preset}: {model.num_timesteps} steps, outcomes {counts}, {num_tasks} tasks in the memory")
         for record, score in curriculum.ranked()[:5]:
             returns = record.log.outcomes().returns
             value = "unknown" if score is None else f"{score:.0f}"

@@ -2,54 +2,91 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spade_gym.cli.terminal import bold, visible
+from spade_gym.curriculum.writer_lock import StoreError
 from spade_gym.selfplay.run_store import RunStore
+
+#: Longest cell of a table, and bold line; a program's name may have any length.
+_MAX_CELL, _MAX_TITLE = 60, 400
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines: all that is printed of a run, which strangers may have written, goes through here."""
+    print("\n".join(visible(line) for line in lines))
+
+
+def say_title(text: str) -> None:
+    """Print one bold line, likewise."""
+    print(bold(visible(text[:_MAX_TITLE], newlines=False)))
 
 
 def print_run(folder: Path) -> None:
     """Print the whole of a run."""
     with RunStore(folder, read_only=True) as store:
         recipe = store.meta("recipe") or {}
-        print(bold(f"{visible(str(folder))}: {visible(str(recipe.get('title', '')))}"))
-        print("\n".join(visible(line) for line in _state(store, recipe)))
+        say_title(f"{folder}: {_setting(recipe, 'title') or ''}")
+        say(_state(store, recipe))
         for part in (_funnel, _scores, _learning, _faults, _spent, _notes):
             lines = part(store)
             if lines:
                 print()
-                print("\n".join(visible(line) for line in lines))
+                say(lines)
 
 
-def _state(store: RunStore, recipe: dict[str, Any]) -> list[str]:
+def _setting(recipe: Any, *names: str) -> Any:
+    """A setting of a kept recipe; ``None`` where it is not there. Recipes of absent plugins can be shown too."""
+    for name in names:
+        recipe = recipe.get(name) if isinstance(recipe, Mapping) else None
+    return recipe
+
+
+def _state(store: RunStore, recipe: Any) -> list[str]:
     """Who takes part, and how far the run is."""
     if not recipe:
         return ["nothing was begun yet"]
-    models, cycle = recipe["models"], recipe["cycle"]
+    rollouts, every = (_setting(recipe, "cycle", name) for name in ("rollouts", "regenerate_every"))
+    if not all(isinstance(value, int) and value > 0 for value in (rollouts, every)):
+        raise StoreError(f"{store.path} holds no readable recipe: its [cycle] has no rollouts and regenerate_every")
     done = (store.row("SELECT count(DISTINCT epoch) AS n FROM scores") or {"n": 0})["n"]
-    wanted = -(-cycle["rollouts"] // cycle["regenerate_every"])
-    last = store.row("SELECT max(rollout) AS n FROM plays")
-    played = "no rollout" if last is None or last["n"] is None else f"rollout {last['n'] + 1} of {cycle['rollouts']}"
+    wanted = -(-rollouts // every)
+    last = store.row("SELECT max(rollout) AS rollout FROM plays")
+    begun = None if last is None else last["rollout"]
+    played = "no rollout" if begun is None else f"rollout {begun + 1} of {rollouts}"
+    who = (
+        f"{part} {_setting(recipe, *names)}"
+        for part, names in (
+            ("agent", ("models", "agent")),
+            ("designer", ("designer", "name")),
+            ("trainer", ("trainer", "name")),
+        )
+    )
     return [
-        f"agent {models['agent']}, designer {recipe['designer']['name']}, trainer {recipe['trainer']['name']}",
+        ", ".join(who),
         "finished" if done == wanted else f"not finished: {played} was begun; the command it was started with goes on",
     ]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Lay out a table: the first column to the left, the others to the right."""
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    laid = [[_cell(text) for text in row] for row in [head, *rows]]
+    widths = [max(len(row[place]) for row in laid) for place in range(len(head))]
     return [
         "  ".join(
             cell.ljust(width) if place == 0 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
-        for row in [head, *rows]
+        for row in laid
     ]
+
+
+def _cell(text: str) -> str:
+    shown = visible(text[: _MAX_CELL + 1], newlines=False)
+    return shown if len(shown) <= _MAX_CELL else f"{shown[: _MAX_CELL - 1]}…"
 
 
 def number(value: float | None, form: str = ".2f") -> str:
@@ -59,23 +96,24 @@ def number(value: float | None, form: str = ".2f") -> str:
 
 def _funnel(store: RunStore) -> list[str]:
     """How many replies got how far, by epoch, and why the others did not."""
-    rows = store.rows(
-        "SELECT replies.epoch, attempts.outcome, attempts.findings, attempts.manifest "
+    rows = store.each(
+        "SELECT replies.epoch, attempts.key, attempts.outcome, attempts.findings, attempts.manifest "
         "FROM replies JOIN attempts USING (key) ORDER BY replies.epoch, replies.key"
     )
-    if not rows:
-        return []
     epochs: dict[int, Counter[str]] = {}
     why: Counter[str] = Counter()
     for row in rows:
         counts = epochs.setdefault(row["epoch"], Counter())
         counts["asked"] += 1
-        counts["parsed"] += bool(row["manifest"])
-        counts["repaired"] += "repairs = [\n" in row["manifest"] or 'repairs = ["' in row["manifest"]
+        manifest = row["manifest"] or ""
+        counts["parsed"] += bool(manifest)
+        counts["repaired"] += "repairs = [\n" in manifest or 'repairs = ["' in manifest
         counts["accepted"] += row["outcome"] == "accepted"
         if row["outcome"] != "accepted":
-            failures = json.loads(row["findings"])["failures"]
-            why[failures[0]["check"] if failures else row["outcome"]] += 1
+            failures = store.findings(row).failures
+            why[(failures[0].check if failures else row["outcome"] or "no outcome")] += 1
+    if not epochs:
+        return []
     stages = ("asked", "parsed", "repaired", "accepted")
     lines = table(
         ["epoch", *stages], [[str(epoch), *(str(c[stage]) for stage in stages)] for epoch, c in epochs.items()]
@@ -92,7 +130,7 @@ def _scores(store: RunStore) -> list[str]:
     )
     cells = [
         [
-            f"{row['epoch']}/{row['environment']} {row['name']}", row["skill"],
+            f"{row['epoch']}/{row['environment']} {row['name']}", str(row["skill"]),
             f"{row['num_plain']} + {row['num_hinted']}", number(row["win_rate"]),
             f"[{number(row['win_low'])}, {number(row['win_high'])}]", _with_error(row["regret"], row["regret_error"]),
             number(row["reward"]), number(row["advantage"], "+.2f"),
@@ -121,17 +159,17 @@ def _faults(store: RunStore) -> list[str]:
 def _learning(store: RunStore) -> list[str]:
     rows = store.rows(
         "SELECT rollout, arm, count(*) AS plays, sum(status != 'ok') AS faulty, "
-        "avg(CASE WHEN status = 'ok' THEN won END) AS won, avg(CASE WHEN status = 'ok' THEN total END) AS total "
+        "avg(CASE WHEN status = 'ok' THEN won END) AS win_rate, avg(CASE WHEN status = 'ok' THEN total END) AS total "
         "FROM plays GROUP BY rollout, arm ORDER BY rollout, arm"
     )
     head = ["rollout", "arm", "plays", "faulty", "won", "mean return"]
     cells = [
         [
             str(row["rollout"]),
-            row["arm"],
+            str(row["arm"]),
             str(row["plays"]),
             str(row["faulty"]),
-            number(row["won"]),
+            number(row["win_rate"]),
             number(row["total"]),
         ]
         for row in rows[-40:]
@@ -143,7 +181,7 @@ def _spent(store: RunStore) -> list[str]:
     """Tokens and seconds, also by accepted program."""
 
     def total(table_name: str, *columns: str) -> list[float]:
-        sums = ", ".join(f"coalesce(sum({column}), 0) AS s{place}" for place, column in enumerate(columns))
+        sums = ", ".join(f"total({column}) AS s{place}" for place, column in enumerate(columns))
         row: dict[str, Any] = store.row(f"SELECT {sums} FROM {table_name}") or {}
         return [row[f"s{place}"] for place in range(len(columns))]
 

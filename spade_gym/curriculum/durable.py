@@ -39,16 +39,16 @@ class DurableCurriculum:
     thread-safe; ``CurriculumServer`` serves it to many.
 
     Args:
-        curriculum: With the same settings and seed as when the store was begun. In a store that holds a run, its state is
-            replaced by the run's.
+        curriculum: With the same settings and seed as when the store was begun. In a store that holds a run, its
+            state is replaced by the run's.
         store: Where to keep everything; it is closed with this, and also when this cannot be made.
         snapshot_every: Entries of the journal between two whole states, at least (more for large states, so that
             saving them costs a constant share).
         reissue: Hand out again, first, what was out when the run ended.
 
     Raises:
-        StoreError: The store holds a run with other settings, or one that does not come out the same when it is
-            played again.
+        StoreError: The store is closed, or holds a run with other settings, or one that does not come out the same
+            when it is played again.
         ValueError: ``snapshot_every`` is below 1.
     """
 
@@ -64,6 +64,8 @@ class DurableCurriculum:
     def _open(self, curriculum: Curriculum, store: Store, snapshot_every: int, reissue: bool) -> None:
         if snapshot_every < 1:
             raise ValueError(f"snapshot_every must be at least 1, got {snapshot_every!r}")
+        if store.closed:
+            raise StoreError(f"{store.path} was closed, by its owner or by a failed start: open it again with Store(…)")
         self.curriculum = curriculum
         self.store = store
         self.process_id = curriculum.process_id

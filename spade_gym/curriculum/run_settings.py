@@ -14,7 +14,8 @@ def settings_of(curriculum: Curriculum) -> dict[str, Any]:
     memory = curriculum.memory
     parts = {name: getattr(curriculum, name) for name in ("scorer", "schedule", "sampler", "generator")}
     return {
-        "seed": int(curriculum.seed), "capacity": memory.capacity, "eviction": memory.eviction, "plays_kept": memory.plays_kept,
+        "seed": int(curriculum.seed),
+        "capacity": memory.capacity, "eviction": memory.eviction, "plays_kept": memory.plays_kept,
         "return_range": list(curriculum.return_range), "group_size": curriculum.group_size,
         "asks_per_window": curriculum.asks_per_window, "max_pending": curriculum.max_pending,
         **{name: _name_of(part) for name, part in parts.items()},

@@ -27,7 +27,15 @@ from types import TracebackType
 from typing import Literal, get_args
 
 from spade_gym.curriculum.journal import Entry, Snapshot, Told
-from spade_gym.curriculum.store_schema import FILE_NAME, TABLES, check_contents, check_header, create, damaged
+from spade_gym.curriculum.store_schema import (
+    FILE_NAME,
+    TABLES,
+    check_begun,
+    check_contents,
+    check_header,
+    create,
+    damaged,
+)
 from spade_gym.curriculum.store_tables import TASKS, Row, Tables, encode, rows_of
 from spade_gym.curriculum.task import Task
 from spade_gym.curriculum.writer_lock import StoreError, take_lock
@@ -51,6 +59,9 @@ class Store:
         read_only: Open beside a writer, for looking.
         durability: What a commit survives (see the module): ``process`` or ``power``.
 
+    Attributes:
+        closed: Whether it was closed: it is of no use then.
+
     Raises:
         StoreError: The database is damaged, of another kind, newer, or another process writes to it.
     """
@@ -62,6 +73,7 @@ class Store:
         self.path = self.folder / FILE_NAME
         self.read_only = read_only
         self.durability = durability
+        self.closed = False
         self._process_id = os.getpid()
         self._written: set[str] = set()
         self._tail: list[Row] = []
@@ -99,7 +111,9 @@ class Store:
                 uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
             )
             check_contents(database, self.path)
-            if not self.read_only:
+            if self.read_only:
+                check_begun(database, self.path)
+            else:
                 self._prepare(database)
         except sqlite3.DatabaseError as error:
             if database is not None:
@@ -131,6 +145,7 @@ class Store:
             if self._lock is not None and self._tail:
                 self._write([], None)
         finally:
+            self.closed = True
             self._database.close()
             self._release()
 

@@ -89,6 +89,16 @@ def check_contents(database: sqlite3.Connection, path: Path) -> None:
         raise StoreError(damaged(path, "; ".join(found)))
 
 
+def check_begun(database: sqlite3.Connection, path: Path) -> None:
+    """Refuse to read a database whose tables were not made yet, as when its writer has only just started.
+
+    Raises:
+        StoreError: It has none.
+    """
+    if not _version(database):
+        raise StoreError(f"{path} holds nothing yet: a run that writes it has only just started, or never came to it")
+
+
 def _has_tail(database: sqlite3.Connection) -> bool:
     return database.execute("SELECT 1 FROM sqlite_master WHERE name = 'tail'").fetchone() is not None
 

@@ -120,8 +120,6 @@ class Tables:
     def _rows(self, query: str, *arguments: Any) -> Iterator[Any]:
         try:
             yield from self._database.execute(query, arguments)
-        except sqlite3.ProgrammingError as error:  # the connection is closed
-            raise StoreError(f"{self._path} cannot be read any more: {error} Open it again with Store(…)") from error
         except sqlite3.DatabaseError as error:
             raise StoreError(damaged(self._path, str(error))) from error
 

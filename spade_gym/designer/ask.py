@@ -32,6 +32,8 @@ class Answer:
         text: The sampled text, think block included.
         error: Why it cannot be used: the request was refused, the engine failed, or the text was cut off or is empty;
             "" otherwise.
+        outage: The engine did not take the request, or failed: that says nothing about the question, which may be
+            asked again.
         prompt_ids: The prompt's token ids, where known.
         completion: As the engine gave it; ``None`` where the request was refused.
     """
@@ -40,6 +42,7 @@ class Answer:
     error: str
     prompt_ids: tuple[int, ...] | None = None
     completion: Completion | None = None
+    outage: bool = False
 
 
 def ask_all(
@@ -69,9 +72,13 @@ def ask_all(
     for question in questions:
         try:
             request = _request(model, question, sampling, thinking)
+        except ModelError as error:  # it does not fit into the model's context or template, and never will
+            answers[question.key] = Answer("", f"the model cannot be asked this: {error}")
+            continue
+        try:
             model.submit(request)
         except ModelError as error:
-            answers[question.key] = Answer("", f"the model did not take the request: {error}")
+            answers[question.key] = Answer("", f"the model did not take the request: {error}", outage=True)
         else:
             requests[question.key] = request
     while len(answers) < len(questions):
@@ -114,4 +121,4 @@ def _answer(completion: Completion, request: ModelRequest) -> Answer:
         error = "the model wrote nothing"
     else:
         error = ""
-    return Answer(completion.text, error, request.prompt_ids, completion)
+    return Answer(completion.text, error, request.prompt_ids, completion, outage=completion.finish == "error")

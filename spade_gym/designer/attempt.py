@@ -55,6 +55,11 @@ class Attempt:
         return self.outcome == "accepted"
 
     @property
+    def outage(self) -> bool:
+        """Whether a model failed, the designer's or the screen's: it may be tried again, and is never kept."""
+        return self.reply.outage or (self.screening is not None and self.screening.outage)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why it was not accepted, one line each: the check's name and its message."""
         return tuple(f"{finding.check}: {' '.join(finding.message.split())}" for finding in self.failures)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from spade_gym.designer.attempt import Attempt, read_program
 from spade_gym.designer.diversity import Diversity
-from spade_gym.designer.request import Designer, DesignerError, DesignReply, DesignRequest
+from spade_gym.designer.request import Designer, DesignerError, DesignReply, DesignRequest, check_outage
 from spade_gym.designer.request_plan import repair_request
 from spade_gym.designer.screen import Screening
 from spade_gym.errors import ManifestError, ReplyError
@@ -44,7 +44,7 @@ class Journal(Protocol):
         """Return what was kept for a request's ``key``: the judged attempt, else the reply, else ``None``."""
 
     def keep(self, item: Attempt | DesignReply) -> None:
-        """Keep a reply that was written, or an attempt that was judged."""
+        """Keep a reply that was written, or an attempt that was judged; those of an outage are never kept."""
 
 
 @runtime_checkable
@@ -127,6 +127,8 @@ def design(
 
     Raises:
         DesignerError: The designer did not answer every request in order, or a key came twice.
+        DesignerOutage: The model failed for more than half of the replies or screenings of a round. Fewer cost those
+            requests an attempt (``no_reply``, ``screened``), which a resumed run makes anew.
         SandboxError: The sandbox cannot do its work; nothing may be concluded about the programs.
     """
     rules = rules or Rules()
@@ -162,7 +164,8 @@ def _following(
     if latest.accepted:
         return None
     fresh = [place for place, attempt in enumerate(made) if attempt.request.repair is None]
-    if len(made) - 1 - fresh[-1] < rules.max_repairs and latest.outcome in ("unread", "rejected", "screened"):
+    can_mend = latest.outcome in ("unread", "rejected", "screened") and not latest.outage
+    if can_mend and len(made) - 1 - fresh[-1] < rules.max_repairs:
         return repair_request(latest.reply, latest.reasons, attempt=len(made))
     return next_request(first, len(made), latest) if len(fresh) < rules.max_attempts else None
 
@@ -201,9 +204,12 @@ class _Desk:
         made = []
         for item, found in zip(items, read, strict=True):
             attempt = self._compared(next(judged) if isinstance(found, _Open) else found, decided=item is found)
-            if item is not found and self._journal is not None:
+            if item is not found and self._journal is not None and not attempt.outage:
                 self._journal.keep(attempt)
             made.append(attempt)
+        fresh = [attempt.screening for item, attempt in zip(items, made, strict=True) if item is not attempt]
+        screened = [screening for screening in fresh if screening is not None]
+        check_outage([item.reason for item in screened if item.outage], len(screened), "screenings")
         return made
 
     def _written(self, requests: Sequence[DesignRequest]) -> list[Attempt | DesignReply]:
@@ -221,8 +227,9 @@ class _Desk:
                 f"it gave {len(replies)} replies to {[reply.request.key for reply in replies][:5]}…"
             )
         for reply in replies:
-            if self._journal is not None:
+            if self._journal is not None and not reply.outage:
                 self._journal.keep(reply)
+        check_outage([reply.error for reply in replies if reply.outage], len(replies), "replies")
         fresh = iter(replies)
         return [next(fresh) if item is None else item for item in known]
 

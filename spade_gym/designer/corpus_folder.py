@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spade_gym.designer.corpus_records import CorpusError, Faults, Record, record_from_row
+from spade_gym.designer.quoting import escaped
 from spade_gym.designer.request import Document
 from spade_gym.errors import PoolError
 from spade_gym.plain_file import read_text
@@ -35,14 +36,14 @@ class FolderCorpus:
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
-        self.name = self._path.resolve().name
+        self.name = escaped(self._path.resolve().name)
         self._files = sorted(_files(self._path))
         hasher, faults = hashlib.sha256(), Faults()
         for file in self._files:
             try:
                 body = self._record(file).body
             except CorpusError as error:
-                faults.add(file, error)
+                faults.add(escaped(file), error)
                 continue
             hasher.update(hashlib.sha256(file.encode("utf-8", "surrogateescape")).digest())
             hasher.update(hashlib.sha256(body.encode("utf-8")).digest())
@@ -56,6 +57,8 @@ class FolderCorpus:
 
     def document(self, index: int, *, max_words: int) -> Document:
         """Return a document by its number from 0, cut to its first words; its id is its path in the folder.
+
+        Bytes of a path that are no UTF-8, and control characters, are escapes in the id.
 
         Raises:
             CorpusError: The file is gone or is no document any more.

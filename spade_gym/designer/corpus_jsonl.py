@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from spade_gym.designer.corpus_records import CorpusError, Faults, Record, record_from_json
+from spade_gym.designer.quoting import escaped
 from spade_gym.designer.request import Document
 from spade_gym.errors import PoolError
 from spade_gym.plain_file import open_plain
@@ -63,7 +64,7 @@ class JsonlCorpus:
     def __init__(self, path: Path | str, *, fields: Collection[str] = (), max_places: int = MAX_PLACES) -> None:
         self._path = Path(path)
         self._fields = frozenset(fields)
-        self.name = self._path.stem
+        self.name = escaped(self._path.stem)
         self._places = _Places(max_places)
         hasher, faults = hashlib.sha256(), Faults()
         with _opened(self._path) as file:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spade_gym.designer.corpus_records import CorpusError, Faults, Record, record_from_row
+from spade_gym.designer.quoting import escaped
 from spade_gym.designer.request import Document
 from spade_gym.errors import PoolError
 from spade_gym.plain_file import open_plain
@@ -41,7 +42,7 @@ class ParquetCorpus:
     def __init__(self, path: Path | str, *, fields: Collection[str] = ()) -> None:
         self._path = Path(path)
         self._fields = frozenset(fields)
-        self.name = self._path.stem
+        self.name = escaped(self._path.stem)
         self._arrow, self._parquet = _pyarrow()
         self.digest = self._digest()
         faults = Faults()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from spade_gym.designer.quoting import escaped, hidden_character
 from spade_gym.designer.request import Document
 from spade_gym.errors import SpadeError
 from spade_gym.plain_file import shown
@@ -52,9 +53,10 @@ class Record(msgspec.Struct, frozen=True):
         return not fields or self.field in fields
 
     def document(self, *, default_id: str, max_words: int) -> Document:
-        """Return it as a request holds it."""
+        """Return it as a request holds it; an id and a title hold no control characters and no surrogates."""
         name = default_id if self.id is None else str(self.id)[:_MAX_ID]
-        return Document(name, cut_words(self.body, max_words), self.title or "")
+        title = "".join(char for char in " ".join((self.title or "").split()) if not hidden_character(char))
+        return Document(escaped(name), cut_words(self.body, max_words), title)
 
 
 def record_from_json(line: bytes) -> Record:

@@ -35,15 +35,21 @@ LONG_ANSWER, LONG_CODE = 4, 8
 _WORDS = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 _TOKENS = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+|[^\w\s]")
 _CODE = re.compile(r"\d{3,}|[A-Z]{3,}")
-#: Letters with digits, or with an underscore, slash, dot or colon between them.
-_IDENTIFIER = re.compile(r"(?<![\w/])(?=[\w.:/-]*(?:\d|\w[_/.:]\w))(?=[\w.:/-]*[A-Za-z])/?\w[\w.:/-]*\w(?!\w)")
-_NUMBER = re.compile(r"(?<![\w.,-])\d(?:[\d,]*\d|\.\d+)+(?![\w-])")
+# All patterns take time linear in the text, whatever it holds: a program writes it, and nothing stops them here.
+#: What an identifier is cut from, where it may begin, and what makes it one.
+_RUN = re.compile(r"[\w.:/-]+")
+_START = re.compile(r"(?<![\w/])/?\w")
+_LETTER = re.compile(r"[A-Za-z]")
+_SIGN = re.compile(r"\d|\w[_/.:]\w")
+#: One digit too; \d++ and the like give nothing back, so that there is one way to read a run of digits.
+_NUMBER = re.compile(r"(?<![\w.,-])\d++(?:,++\d++|\.\d++)*(?![\w-])")
 _QUOTED = re.compile(r"['\"“‘]([^'\"“”‘’\n]{2,60})['\"”’]")
-_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_ADDRESS = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+")
 _NAME = re.compile(r"(?:[A-Z][^\W\d_]*[a-z]\.? ?){1,3}(?<! )")
-#: A line without texts that calls, indexes or assigns something.
-_CODE_LINE = re.compile(r"[^'\"#]*[=(\[][^'\"#]*")
 _MAX_VALUE_CHARS = 80
+#: Characters of an observation, and of a solution, that are looked at. A hint holds less.
+_MAX_TEXT_CHARS = 50_000
+_MAX_SOLUTION_CHARS = 4_000
 _MAX_DEPTH = 24
 
 
@@ -54,7 +60,7 @@ def answer_leak(hint: str, views: Sequence[InstanceView]) -> str:
         hint: Its text.
         views: Several instances; those without a solution say nothing.
     """
-    solutions = [[_unboxed(line) for line in view.solution] for view in views if view.solution]
+    solutions = [[_unboxed(line) for line in _beginning(view.solution)] for view in views if view.solution]
     shared = Counter(line for lines in solutions for line in set(lines))
     found = []
     for lines in solutions:
@@ -98,7 +104,9 @@ def value_leak(hint: str, views: Sequence[InstanceView], *, source: str = "") ->
     if parse_action(hint) != ([], None) or "<tool_call" in hint:
         return "it holds a tool call or an answer to copy"
     vocabulary = {word.casefold() for view in views for word in _WORDS.findall(json.dumps(view.tools))}
-    for value in sorted(_values(views) | _names_in_source(source), key=lambda value: (-len(value), value)):
+    said = hint.casefold()
+    stated = [value for value in _values(views) | _names_in_source(source) if value.casefold() in said]
+    for value in sorted(stated, key=lambda value: (-len(value), value)):
         words = {word.casefold() for word in _WORDS.findall(value)}
         flags = re.NOFLAG if value.isalpha() and value.istitle() else re.IGNORECASE  # "Will" is a name, "will" is not
         if words and not words <= vocabulary and _stands_in(value, hint, flags):
@@ -109,7 +117,8 @@ def value_leak(hint: str, views: Sequence[InstanceView], *, source: str = "") ->
 def _names_in_source(source: str) -> set[str]:
     """Texts of the source that are names: one to three words that begin with capitals and go on with small letters."""
     texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
-    return {text for text in texts if isinstance(text, str) and _NAME.fullmatch(text)}
+    short = {text for text in texts if isinstance(text, str) and len(text) <= _MAX_VALUE_CHARS}
+    return {text for text in short if _NAME.fullmatch(text)}
 
 
 def source_leak(hint: str, source: str) -> str:
@@ -119,11 +128,23 @@ def source_leak(hint: str, source: str) -> str:
         hint: Its text.
         source: The program's source.
     """
+    said = _token_run(hint)
     for line in source.splitlines():
         code = line.strip()
-        if _CODE_LINE.fullmatch(code) and len(_TOKENS.findall(code)) >= LONG_CODE and answer_overlap(hint, code) >= 1.0:
+        run = _token_run(code) if _is_code(code) else ""
+        if run.count(" ") > LONG_CODE and run in said:
             return f"it quotes the source: {_shortened(code)}"
     return ""
+
+
+def _is_code(line: str) -> bool:
+    """Whether a line without texts and comments calls, indexes or assigns something."""
+    return any(sign in line for sign in "=([") and not any(sign in line for sign in "'\"#")
+
+
+def _token_run(text: str) -> str:
+    """The tokens of a text with a space around each: one more space than tokens."""
+    return " ".join(["", *_TOKENS.findall(text.casefold()), ""])
 
 
 def _values(views: Sequence[InstanceView]) -> set[str]:
@@ -131,11 +152,11 @@ def _values(views: Sequence[InstanceView]) -> set[str]:
     found: set[str] = set()
     arguments: list[set[str]] = []
     for view in views:
-        texts = [view.first, *view.replies]
+        texts = [text[:_MAX_TEXT_CHARS] for text in (view.first, *view.replies)]
         arguments.append(set(_arguments(view.solution or ())))
         for text in (*texts, *arguments[-1]):
             found.update(_identifiers(text))
-        found.update(value for text in view.replies for value in _json_values(text) if _is_name(value))
+        found.update(value for text in texts[1:] for value in _json_values(text) if _is_name(value))
         found.update(value for value in arguments[-1] if _is_name(value))
         found.update(value for text in texts for value in _QUOTED.findall(text) if _is_name(value))
     everywhere = set.intersection(*arguments) if arguments else set()
@@ -146,8 +167,15 @@ def _values(views: Sequence[InstanceView]) -> set[str]:
 
 def _identifiers(text: str) -> Iterator[str]:
     """Identifiers, addresses, and numbers of two digits or more."""
-    for pattern in (_ADDRESS, _IDENTIFIER, _NUMBER):
-        yield from (value for value in pattern.findall(text) if len(value) <= _MAX_VALUE_CHARS)
+    for values in (_ADDRESS.findall(text), map(_identifier, _RUN.findall(text)), _NUMBER.findall(text)):
+        yield from (value for value in values if 2 <= len(value) <= _MAX_VALUE_CHARS)
+
+
+def _identifier(run: str) -> str:
+    """The identifier in a run: letters with digits, or with an underscore, slash, dot or colon between; "" for none."""
+    start = _START.search(run)
+    value = run[start.start() :].rstrip(".:/-") if start else ""
+    return value if _LETTER.search(value) and _SIGN.search(value) else ""
 
 
 def _is_name(value: str) -> bool:
@@ -165,6 +193,8 @@ def _arguments(solution: Iterable[str]) -> Iterator[str]:
 def _json_values(reply: str) -> Iterator[str]:
     """Texts and numbers of the JSON documents in a tool's reply, one a line or the whole."""
     for part in (reply.split("\n\n")[0], *reply.split("\n")):
+        if not part.strip():
+            continue
         try:
             value = json.loads(part)
         except (ValueError, RecursionError):
@@ -193,6 +223,17 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
 def _stands_in(value: str, hint: str, flags: re.RegexFlag = re.IGNORECASE) -> bool:
     pattern = rf"(?<![\w.-]){re.escape(value)}(?![\w-])(?!\.\d)"
     return re.search(pattern, hint, flags) is not None
+
+
+def _beginning(solution: Sequence[str]) -> list[str]:
+    """The first lines of a solution, up to a limit on their characters."""
+    left, lines = _MAX_SOLUTION_CHARS, []
+    for line in solution:
+        lines.append(line[:left])
+        left -= len(line)
+        if left <= 0:
+            break
+    return lines
 
 
 def _unboxed(line: str) -> str:

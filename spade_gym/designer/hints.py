@@ -16,7 +16,8 @@ from spade_gym.designer.ask import Answer, Question, ask_all
 from spade_gym.designer.hint_checks import answer_leak, source_leak, value_leak
 from spade_gym.designer.instances import InstanceView, view_instances
 from spade_gym.designer.prompting import Prompts
-from spade_gym.designer.quoting import code_block, framed
+from spade_gym.designer.quoting import code_block, framed, hidden_character, without_control_tokens
+from spade_gym.designer.request import check_outage
 from spade_gym.errors import ProgramFault
 from spade_gym.models.base import Completion, LanguageModel, Message, Sampling
 from spade_gym.programs.boxed import without_thoughts
@@ -30,7 +31,8 @@ NUM_TRIES = 4
 SEEDS = tuple(range(8))
 MAX_CHARS = 2_000
 _LABEL = re.compile(r"^\W*hints?\W*:\W*", re.IGNORECASE)
-_FENCE_LINE = re.compile(r"^\s*`{3,}.*$", re.MULTILINE)
+_LABEL_LINE = re.compile(r"^[^\w\n]*hints?[^\w\n]*:", re.IGNORECASE | re.MULTILINE)
+_FENCE_LINE = re.compile(r"^[^\S\n]*`{3,}.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Hint:
         reason: Why there is none; "" otherwise.
         note: What could not be checked; "" for nothing.
         tries: Every answer, in order.
+        outage: There is none because the model failed at the last try: the program may be asked about again.
     """
 
     digest: str
@@ -63,6 +66,7 @@ class Hint:
     reason: str
     note: str = ""
     tries: tuple[HintTry, ...] = ()
+    outage: bool = False
 
     @property
     def completions(self) -> tuple[Completion, ...]:
@@ -132,6 +136,7 @@ class HintWriter:
         All programs that have no hint yet are asked about together, try by try.
 
         Raises:
+            DesignerOutage: The model failed at the last try of more than half of the programs it was asked about.
             ModelError: The engine lost a request.
             SandboxError: The sandbox cannot do its work.
         """
@@ -142,6 +147,7 @@ class HintWriter:
                 waiting[digest] = self._open(program)
             except ProgramFault as fault:
                 found[digest] = Hint(digest, None, f"the program fails when it is looked at: {fault}")
+        num_asked = len(waiting)
         for number in range(self._num_tries):
             for hint in self._try(waiting, number):
                 found[hint.digest] = hint
@@ -149,7 +155,10 @@ class HintWriter:
         for digest, item in waiting.items():
             reasons = "; ".join(dict.fromkeys(attempt.refusal for attempt in item.tries))
             reason = f"none of {len(item.tries)} tries gave a hint: {reasons}"
-            found[digest] = Hint(digest, None, reason, item.note, tuple(item.tries))
+            outage = item.tries[-1].answer.outage
+            found[digest] = Hint(digest, None, reason, item.note, tuple(item.tries), outage=outage)
+        failures = [item.tries[-1].refusal for item in waiting.values() if item.tries[-1].answer.outage]
+        check_outage(failures, num_asked, "hints")
         return [found[program.digest] for program in programs]
 
     def _open(self, program: Program) -> _Open:
@@ -190,10 +199,8 @@ class HintWriter:
             return "it is empty"
         if len(text) > self._max_chars:
             return f"it has {len(text)} characters where at most {self._max_chars} are allowed"
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            return "it holds a lone surrogate"
+        if unsafe := _unsafe(text):
+            return unsafe
         source = item.program.source
         if quoted := source_leak(text, source):
             return quoted
@@ -202,9 +209,18 @@ class HintWriter:
         return answer_leak(text, item.views)
 
 
+def _unsafe(text: str) -> str:
+    """Why a text does not belong into a prompt or onto a screen as a hint; "" where it does."""
+    if hidden := hidden_character(text):
+        return f"it holds the control character {hidden!a}"
+    if without_control_tokens(text) != text:
+        return "it holds a control token of a chat template"
+    return "it holds a further line 'HINT:'" if _LABEL_LINE.search(text) else ""
+
+
 def read_hint(text: str) -> str:
     """Return the hint in a model's answer: without thoughts, fence lines, a label ``Hint:`` and quotes around it."""
-    said = _FENCE_LINE.sub("", without_thoughts(text)).strip()
+    said = _FENCE_LINE.sub("", without_thoughts(text).replace("\r\n", "\n")).strip()
     said = _LABEL.sub("", said).strip()
     if len(said) > 1 and said[0] == said[-1] == '"' and '"' not in said[1:-1]:
         said = said[1:-1].strip()

@@ -69,4 +69,5 @@ class LanguageModelDesigner:
             prompt_ids=answer.prompt_ids,
             completion=answer.completion,
             origin=tuple(origin.items()),
+            outage=answer.outage,
         )

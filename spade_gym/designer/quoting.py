@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 
+#: Control and formatting characters (bidirectional, zero-width), line and paragraph separators, surrogates.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _CONTROL = re.compile(
     r"<(?=\|[^<>|\n]{1,60}\|>)"
     r"|<(?=/?(?:s|bos|eos|pad|unk|mask|(?:start|end)_of_turn)>)"
@@ -43,3 +46,24 @@ def code_block(source: str) -> str:
 def without_control_tokens(text: str) -> str:
     """Return a text in which a space parts what tokenizers may take for a control token: ``<|im_end|>``, ``</s>``."""
     return _CONTROL.sub(lambda found: f"{found[0]} ", text)
+
+
+def hidden_character(text: str) -> str:
+    """Return the first character that a terminal or reader would obey rather than show; "" for none.
+
+    Line feeds and tabulators are none.
+    """
+    if text.isascii() and text.isprintable():
+        return ""
+    return next((char for char in text if char not in "\n\t" and unicodedata.category(char) in _HIDDEN), "")
+
+
+def escaped(text: str) -> str:
+    r"""Return a text on one line in which hidden characters and surrogates are escapes (``\x1b``); it can be stored."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape(char) if unicodedata.category(char) in _HIDDEN else char for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -18,6 +18,31 @@ class DesignerError(SpadeError):
     """A designer that is unknown, lacks what it needs, or has nothing to draw from."""
 
 
+class DesignerOutage(DesignerError):
+    """The model behind a designer, hint writer or screen failed most of the time: nothing may be concluded from it.
+
+    What it did answer is kept where there is a journal; the same call goes on from there once the model is back.
+    """
+
+
+def check_outage(failures: Sequence[str], num_asked: int, what: str) -> None:
+    """Refuse to go on when more than half of what was asked of a model failed for reasons of its own.
+
+    Args:
+        failures: Why, one reason for each failure.
+        num_asked: How many were asked.
+        what: What was asked for, in the plural, for the message.
+
+    Raises:
+        DesignerOutage: More than half failed.
+    """
+    if 2 * len(failures) > num_asked:
+        raise DesignerOutage(
+            f"{len(failures)} of {num_asked} {what} failed because the model did, more than half; the last reason: "
+            f"{failures[-1]}. Mend the model or its server and resume"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A text of the corpus that a program is to be grounded in.
@@ -113,6 +138,8 @@ class DesignReply:
             read from the text.
         hint: Privileged advice that comes with the program, for one that brings none of its own; "" where there is
             none.
+        outage: The model failed or could not be reached: no fault of the designer, and the request may be made again.
+            Such a reply has an ``error`` and is never kept.
     """
 
     request: DesignRequest
@@ -124,6 +151,7 @@ class DesignReply:
     origin: tuple[tuple[str, str], ...] = ()
     program: Program | None = None
     hint: str = ""
+    outage: bool = False
 
 
 class Designer(Protocol):

@@ -29,7 +29,7 @@ Status = Literal["keep", "reject", "not_screened"]
 SCREEN_SAMPLING = Sampling(max_tokens=4_096, temperature=0.3)
 NUM_TRIES = 2
 _VERDICT = re.compile(r"VERDICT: (KEEP|REJECT (unreachable|pre-satisfied|underivable))")
-_MENTION = re.compile(r"^\W*VERDICT\b", re.IGNORECASE | re.MULTILINE)
+_MENTION = re.compile(r"^[^\w\n]*VERDICT\b", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,11 @@ class Screening:
     def accepted(self) -> bool:
         """Only an explicit verdict to keep it accepts a program."""
         return self.status == "keep"
+
+    @property
+    def outage(self) -> bool:
+        """Whether there is no verdict because the model failed when it was asked last."""
+        return self.status == "not_screened" and bool(self.answers) and self.answers[-1].outage
 
     @property
     def completions(self) -> tuple[Completion, ...]:
@@ -148,9 +153,10 @@ def read_verdict(answer: Answer) -> tuple[Status, str]:
     said = without_thoughts(answer.text).strip()
     if not said:
         return "not_screened", "the model only thought and said nothing"
-    verdict = _VERDICT.fullmatch(said.splitlines()[-1].strip())
+    last = said.rpartition("\n")[2]
+    verdict = _VERDICT.fullmatch(last.strip())
     if verdict is None:
-        return "not_screened", f"the last line is no verdict: {said.splitlines()[-1][:80]!r}"
+        return "not_screened", f"the last line is no verdict: {last[:80]!r}"
     num_verdicts = len(_MENTION.findall(said))
     if num_verdicts != 1:
         return "not_screened", f"there are {num_verdicts} verdicts where one is needed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from spade_gym.errors import SpadeError
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Role = Literal["system", "user", "assistant", "tool"]
 Finish = Literal["stop", "length", "error"]
+
+_FINISHES = frozenset(get_args(Finish))
+_MOST_TOKENS = 2**31 - 1
 
 
 class ModelError(SpadeError):
@@ -104,11 +107,14 @@ class Completion:
         ids: The sampled token ids, end token included; ``None`` where the server does not say.
         logprobs: Of each id under softmax(logits / temperature), before top-p and top-k (greedy: temperature 1).
         kept_logprobs: Of each id under the distribution that was drawn from, after top-p and top-k.
-        prompt_tokens: Tokens of the prompt.
-        completion_tokens: Tokens sampled.
+        prompt_tokens: Tokens of the prompt; 0 where the server does not say.
+        completion_tokens: Tokens sampled; 0 where the server does not say.
         policy_version: Of the weights that sampled it, as counted by ``update_weights``.
         error: What went wrong when ``finish`` is ``error``; a failure of the model or its server, of nobody else.
         seconds: From submission to completion.
+
+    Raises:
+        ModelError: The end is none of the three, or a number of tokens is below 0 or beyond 2^31 - 1.
     """
 
     key: str
@@ -122,6 +128,16 @@ class Completion:
     policy_version: int = 0
     error: str = ""
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what an engine cannot have meant: a wrong end would be acted on."""
+        if self.finish not in _FINISHES:
+            raise ModelError(f"completion {self.key!r}: finish must be stop, length or error, got {self.finish!r}")
+        if not (0 <= self.prompt_tokens <= _MOST_TOKENS and 0 <= self.completion_tokens <= _MOST_TOKENS):
+            raise ModelError(
+                f"completion {self.key!r}: numbers of tokens must be from 0 to {_MOST_TOKENS}, got "
+                f"prompt_tokens={self.prompt_tokens!r} and completion_tokens={self.completion_tokens!r}"
+            )
 
 
 class LanguageModel(Protocol):

@@ -7,12 +7,12 @@ Everything here is untrusted: types are checked by ``msgspec``, a server's mista
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from spade_gym.models.base import Finish, Sampling
-from spade_gym.models.openai_failures import Key, ServerFailure, error_text, failure_of_status
+from spade_gym.models.openai_failures import Key, ServerFailure, error_text, failure_of_status, without_surrogates
 from spade_gym.models.openai_link import Answer
 from spade_gym.models.openai_settings import OpenAISettings
 
@@ -21,6 +21,10 @@ _STOPS = frozenset({"stop", "tool_calls", "function_call", "eos", "eos_token", "
 _CUTS = frozenset({"length", "max_tokens", "model_length"})
 #: Ends that are the server's doing: another try may end better.
 _GIVEN_UP = frozenset({"abort", "error"})
+#: No vocabulary and no context is as large.
+_TOO_MANY = 2**31
+
+_TokenId = Annotated[int, msgspec.Meta(ge=0, lt=_TOO_MANY)]
 
 
 class _Function(msgspec.Struct):
@@ -53,12 +57,12 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     logprobs: _Logprobs | None = None
-    token_ids: list[int] | None = None
+    token_ids: list[_TokenId] | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Any = 0
+    completion_tokens: Any = 0
 
 
 class _Body(msgspec.Struct):
@@ -90,19 +94,19 @@ def read_answer(answer: Answer, *, sampling: Sampling, settings: OpenAISettings,
     if len(body.choices) != 1:
         raise ServerFailure(f"the server returned {len(body.choices)} choices, 1 was asked for", may_pass=False)
     choice = body.choices[0]
-    finish = _finish(choice)
+    finish = _finish(choice, key)
     text = _text(choice.message, cut=finish == "length")
     text, finish = _stopped(text, finish, choice.stop_reason, sampling=sampling, settings=settings)
     usage = body.usage or _Usage()
     ids, logprobs, kept = _tokens(choice, sampling=sampling, settings=settings)
     return Reading(
-        text=text,
+        text=without_surrogates(text),
         finish=finish,
         ids=ids,
         logprobs=logprobs,
         kept_logprobs=kept,
-        prompt_tokens=max(0, usage.prompt_tokens),
-        completion_tokens=len(ids) if ids is not None else max(0, usage.completion_tokens),
+        prompt_tokens=_count(usage.prompt_tokens),
+        completion_tokens=len(ids) if ids is not None else _count(usage.completion_tokens),
     )
 
 
@@ -115,18 +119,23 @@ def _decode(answer: Answer, key: Key) -> _Body:
     if isinstance(data, dict) and data.get("error") and not data.get("choices"):
         # Some gateways wrap the failure of the server behind them into an answer with status 200.
         code = data["error"].get("code") if isinstance(data["error"], dict) else None
-        if isinstance(code, int) and code != 200:
+        if type(code) is int and code != 200 and 100 <= code <= 999:
             raise failure_of_status(answer._replace(status=code), key)
         raise ServerFailure(f"the server answered with an error: {error_text(answer.body, key)}", may_pass=False)
     try:
         return msgspec.convert(data, _Body)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ServerFailure(
-            f"the server's answer is no chat completion: {key.hide(str(error))}", may_pass=False
+            f"the server's answer is no chat completion: {key.shown(str(error))}", may_pass=False
         ) from error
 
 
-def _finish(choice: _Choice) -> Finish:
+def _count(tokens: Any) -> int:
+    """Return a reported number of tokens, or 0 (which means that it is unknown) for what cannot be one."""
+    return tokens if type(tokens) is int and 0 <= tokens < _TOO_MANY else 0
+
+
+def _finish(choice: _Choice, key: Key) -> Finish:
     reason = choice.finish_reason
     if reason in _STOPS:
         return "stop"
@@ -136,8 +145,9 @@ def _finish(choice: _Choice) -> Finish:
         raise ServerFailure("the server's content filter withheld the completion", may_pass=False)
     if reason in _GIVEN_UP:
         raise ServerFailure(f"the server gave the completion up (finish_reason {reason!r})", may_pass=True)
+    said = repr(reason and key.shown(reason))
     raise ServerFailure(
-        f"finish_reason {reason!r:.60} says neither that the completion ended nor that it was cut", may_pass=False
+        f"finish_reason {said:.60} says neither that the completion ended nor that it was cut", may_pass=False
     )
 
 
@@ -175,7 +185,10 @@ def _call_text(function: _Function) -> str:
             parsed = None
         # What is no object stays the text that the model wrote: the tool's answer says what is wrong with it.
         arguments = parsed if isinstance(parsed, dict) else arguments
-    body = json.dumps({"name": function.name, "arguments": arguments}, ensure_ascii=False)
+    try:
+        body = json.dumps({"name": function.name, "arguments": arguments}, ensure_ascii=False)
+    except RecursionError as error:  # what could just be read may be too deep to be written
+        raise ServerFailure("the arguments of a tool call are nested too deeply", may_pass=False) from error
     return "<tool_call>" + body.replace("<", "\\u003c") + "</tool_call>"
 
 

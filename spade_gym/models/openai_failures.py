@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import os
 import re
 import ssl
@@ -11,6 +12,7 @@ import time
 from email.message import Message as Headers
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -23,6 +25,7 @@ MAX_BACKOFF_SECONDS = 60.0
 
 _PASSING = frozenset({408, 409, 425, 429, 529, *range(500, 600)} - {501, 505})
 _SHOWN_CHARS = 400
+_LONGEST_ASKED_WAIT = 1e9
 _OPENAI_KEY = re.compile(r"\bsk-[A-Za-z0-9_*-]{4,}")
 
 
@@ -76,9 +79,19 @@ class Key:
         return {"Authorization": f"Bearer {key}"}
 
     def hide(self, text: str) -> str:
-        """Return a text without the key, and without what looks like one."""
+        """Return a text without the key (as it is, or quoted as texts in errors are), and without what looks like one.
+
+        What is cut must be hidden before: the beginning of a key is no longer found.
+        """
         key = self._read()
-        return _OPENAI_KEY.sub("[key]", text.replace(key, "[key]") if key else text)
+        if key:
+            for form in (key, repr(key)[1:-1], json.dumps(key)[1:-1], quote(key, safe="")):
+                text = text.replace(form, "[key]")
+        return _OPENAI_KEY.sub("[key]", text)
+
+    def shown(self, text: str) -> str:
+        """Return what a server said as the part of an error: without the key, on one line, and cut."""
+        return _shown(self.hide(text))
 
     @property
     def remedy(self) -> str:
@@ -98,7 +111,7 @@ def failure_of_status(answer: Answer, key: Key) -> ServerFailure:
     said = error_text(answer.body, key)
     text = f"the server answered {status} {http.client.responses.get(status, '')}".rstrip()
     if 300 <= status < 400:
-        target = _shown(key.hide(answer.headers.get("Location", "").split("?")[0]))
+        target = key.shown(answer.headers.get("Location", "").split("?")[0])
         return ServerFailure(
             f"{text}, a redirect to {target!r}; redirects are not followed: give that base URL", may_pass=False
         )
@@ -113,7 +126,7 @@ def failure_of_status(answer: Answer, key: Key) -> ServerFailure:
     )
 
 
-def failure_of_connection(error: Exception, *, address: Address, settings: OpenAISettings) -> ServerFailure:
+def failure_of_connection(error: Exception, *, address: Address, settings: OpenAISettings, key: Key) -> ServerFailure:
     """Describe a connection that could not be made, broke, took too long, or brought no HTTP."""
     where = address.shown
     if isinstance(error, TimeoutError):
@@ -126,7 +139,7 @@ def failure_of_connection(error: Exception, *, address: Address, settings: OpenA
         return ServerFailure(f"the certificate of {where} is not trusted: {error.verify_message}", may_pass=False)
     if isinstance(error, http.client.IncompleteRead):
         return ServerFailure(f"the answer of {where} stopped short", may_pass=True)
-    detail = _shown(str(error)) or "no further detail"
+    detail = key.shown(str(error)) or "no further detail"
     return ServerFailure(f"the connection to {where} failed: {type(error).__name__}: {detail}", may_pass=True)
 
 
@@ -135,13 +148,13 @@ def error_text(body: bytes, key: Key) -> str:
     try:
         data: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return _shown(key.hide(body.decode("utf-8", "replace")))
+        return key.shown(body.decode("utf-8", "replace"))
     error = data.get("error", data) if isinstance(data, dict) else data
     if isinstance(error, dict):
         said = error.get("message") or error.get("detail") or error
         code = error.get("code")
         error = f"{said} [{code}]" if isinstance(code, str) and code not in str(said) else said
-    return _shown(key.hide(str(error)))
+    return key.shown(str(error))
 
 
 def asked_wait(headers: Headers) -> float | None:
@@ -150,7 +163,7 @@ def asked_wait(headers: Headers) -> float | None:
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
         return float(value)
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+        return min(max(0.0, parsedate_to_datetime(value).timestamp() - time.time()), _LONGEST_ASKED_WAIT)
     except (ValueError, OverflowError):
         return None
 
@@ -164,6 +177,11 @@ def backoff(settings: OpenAISettings, *, key: str, num_failures: int) -> float:
     share = int.from_bytes(digest[:8], "little") / 2**64
     whole = min(settings.backoff_seconds * 2.0 ** min(num_failures - 1, 30), MAX_BACKOFF_SECONDS)
     return whole * (0.5 + share / 2)
+
+
+def without_surrogates(text: str) -> str:
+    """Return a text that UTF-8 can hold: a lone surrogate, which JSON can smuggle in, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _shown(text: str) -> str:

@@ -161,8 +161,11 @@ class Link:
             self._connection, self._timed = self._connect(deadline)
         self._timed.deadline = deadline
         self._connection.request("POST", self._address.path + path, body, headers)
-        response = self._connection.getresponse()
-        data = self._read(response)
+        try:
+            response = self._connection.getresponse()
+            data = self._read(response)
+        except ValueError as error:  # http.client trusts some numbers of the server more than it should
+            raise http.client.HTTPException(f"the answer is no HTTP ({error})") from error
         if response.will_close:
             self.close()
         return Answer(response.status, response.headers, data)
@@ -223,10 +226,22 @@ class _TimedSocket:
         return self._socket.recv_into(buffer)
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self))
+        return _Incoming(_Reader(self))
 
     def close(self) -> None:
         """Do nothing: ``http.client`` calls it before the body is read; ``Link.close`` closes the socket."""
+
+
+class _Incoming(io.BufferedReader):
+    """The answer as ``http.client`` reads it: never without a bound, whatever length the server names.
+
+    ``http.client`` takes a chunk of -1 bytes for one, and would read it as "everything there is".
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            raise http.client.HTTPException(f"a part of the answer is {size} bytes long")
+        return super().read(size)
 
 
 class _Reader(io.RawIOBase):

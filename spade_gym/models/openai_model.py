@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from spade_gym.models.base import Completion, ModelError, ModelRequest
 from spade_gym.models.openai_answer import read_answer
-from spade_gym.models.openai_failures import Key, ServerFailure, backoff, failure_of_connection
+from spade_gym.models.openai_failures import Key, ServerFailure, backoff, failure_of_connection, without_surrogates
 from spade_gym.models.openai_link import Address, BodyTooLong, Link
 from spade_gym.models.openai_request import request_body
 from spade_gym.models.openai_settings import OpenAISettings
@@ -44,6 +44,8 @@ class OpenAIModel:
     def __init__(self, base_url: str, model: str, **settings: Any) -> None:
         if not model:
             raise ModelError(f"the model's name is empty: write openai:{base_url}#MODEL")
+        if without_surrogates(model) != model:
+            raise ModelError(f"the model's name {model!r} is no text: it holds characters that UTF-8 does not have")
         self.settings = OpenAISettings.of(settings)
         self.model = model
         self.max_context = self.settings.max_context
@@ -135,10 +137,10 @@ class OpenAIModel:
             wait = backoff(self.settings, key=job.request.key, num_failures=num_failures)
             if last.wait_seconds is not None:
                 wait += last.wait_seconds
-                self._pace.pause(last.wait_seconds)
+                self._pace.pause(min(last.wait_seconds, self.settings.patience_seconds))
             late = time.monotonic() + wait - began > self.settings.patience_seconds
             if not last.may_pass or num_counted > self.settings.max_retries or late or self._closed.wait(wait):
-                return _failed(job, last, num_failures, late=late)
+                return self._failed(job, last, num_failures, late=late)
 
     def _try(self, job: _Job, link: Link) -> Completion:
         while (wait := self._pace.next_wait()) > 0:
@@ -149,9 +151,21 @@ class OpenAIModel:
             headers = {"Content-Type": "application/json", "Accept": "application/json", **self._key.headers()}
             answer = link.post(_PATH, job.body, headers, deadline=deadline)
         except (OSError, http.client.HTTPException, BodyTooLong) as error:
-            raise failure_of_connection(error, address=self._address, settings=self.settings) from error
+            raise failure_of_connection(error, address=self._address, settings=self.settings, key=self._key) from error
         reading = read_answer(answer, sampling=job.request.sampling, settings=self.settings, key=self._key)
         return Completion(job.request.key, seconds=time.monotonic() - job.submitted, **reading._asdict())
+
+    def _failed(self, job: _Job, failure: ServerFailure, num_tries: int, *, late: bool) -> Completion:
+        """Return the completion that tells of a failure: the only way by which its text leaves, without the key."""
+        tries = f" ({num_tries} tries)" if num_tries > 1 else ""
+        waited = f"; the server asks to wait for {failure.wait_seconds:g} s" if late and failure.wait_seconds else ""
+        return Completion(
+            job.request.key,
+            text="",
+            finish="error",
+            error=without_surrogates(self._key.hide(f"{failure}{waited}{tries}")),
+            seconds=time.monotonic() - job.submitted,
+        )
 
 
 class _Job(NamedTuple):
@@ -190,15 +204,3 @@ class _Pace:
         """Begin no call for a while, because the server asked for it."""
         with self._lock:
             self._next = max(self._next, time.monotonic() + seconds)
-
-
-def _failed(job: _Job, failure: ServerFailure, num_tries: int, *, late: bool) -> Completion:
-    tries = f" ({num_tries} tries)" if num_tries > 1 else ""
-    waited = f"; the server asks to wait for {failure.wait_seconds:g} s" if late and failure.wait_seconds else ""
-    return Completion(
-        job.request.key,
-        text="",
-        finish="error",
-        error=f"{failure}{waited}{tries}",
-        seconds=time.monotonic() - job.submitted,
-    )

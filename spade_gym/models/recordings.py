@@ -32,6 +32,20 @@ _transcript_of = msgspec.msgpack.Decoder(tuple[list[_Turn], str]).decode
 _samples_of = msgspec.msgpack.Decoder(list[Sample]).decode
 
 
+class _ReplyRow(msgspec.Struct, array_like=True):
+    key: str
+    text: str | None
+    error: str | None
+    completion: bytes | None
+
+
+class _PlayRow(msgspec.Struct, array_like=True):
+    key: str
+    ended: str | None
+    transcript: bytes
+    samples: bytes
+
+
 def read_recording(path: Path) -> dict[str, Completion]:
     """Read completions by the keys of their requests, in the order in which they are kept.
 
@@ -85,7 +99,7 @@ def _read_lines(path: Path) -> dict[str, Completion]:
             continue
         try:
             completion = _LINE.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ModelError) as error:
             raise ModelError(f"{str(path)!r}, line {number} is no completion: {error}") from error
         if completion.key in found:
             raise ModelError(f"{str(path)!r}, line {number} repeats the key {completion.key!r}")
@@ -98,34 +112,31 @@ def _read_run(path: Path) -> dict[str, Completion]:
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
-            for key, text, error, packed in database.execute(
-                "SELECT key, text, error, completion FROM replies ORDER BY key"
-            ):
-                found[key] = _completion_of(packed) if packed else _reply(key, text or "", error or "")
-            for key, ended, transcript, samples in database.execute(
-                "SELECT key, ended, transcript, samples FROM plays ORDER BY key"
-            ):
-                found.update((said.key, said) for said in _turns(key, ended, transcript, samples))
+            for row in database.execute("SELECT key, text, error, completion FROM replies ORDER BY key"):
+                reply = msgspec.convert(row, _ReplyRow)
+                found[reply.key] = _completion_of(reply.completion) if reply.completion else _reply(reply)
+            for row in database.execute("SELECT key, ended, transcript, samples FROM plays ORDER BY key"):
+                found.update((said.key, said) for said in _turns(msgspec.convert(row, _PlayRow)))
         finally:
             database.close()
-    except (sqlite3.Error, msgspec.DecodeError) as error:
+    except (sqlite3.Error, msgspec.DecodeError, ModelError) as error:
         raise ModelError(f"{str(path)!r} is no {_RUN} that this version can read: {error}") from error
     return found
 
 
-def _reply(key: str, text: str, error: str) -> Completion:
-    return Completion(key, text, "error" if error else "stop", error=error)
+def _reply(row: _ReplyRow) -> Completion:
+    return Completion(row.key, row.text or "", "error" if row.error else "stop", error=row.error or "")
 
 
-def _turns(key: str, ended: str, transcript: bytes, samples: bytes) -> list[Completion]:
+def _turns(row: _PlayRow) -> list[Completion]:
     """Return what a model said in a play; the request of turn n has the key ``<play>/<n>``."""
-    turns, _ = _transcript_of(transcript)
-    parts = [part for sample in _samples_of(samples) for part in _sampled(sample)]
+    turns, _ = _transcript_of(row.transcript)
+    parts = [part for sample in _samples_of(row.samples) for part in _sampled(sample)]
     said: list[Completion] = []
     for number, turn in enumerate(turns):
-        cut = ended == "cut" and number == len(turns) - 1
+        cut = row.ended == "cut" and number == len(turns) - 1
         details: dict[str, Any] = parts[number] if len(parts) == len(turns) else {}
-        said.append(Completion(f"{key}/{number}", turn.completion, "length" if cut else "stop", **details))
+        said.append(Completion(f"{row.key}/{number}", turn.completion, "length" if cut else "stop", **details))
     return said
 
 

@@ -45,27 +45,34 @@ def last_boxed(text: str) -> str | None:
     An unclosed ``<think>`` reaches to the end; a ``</think>`` without its opening tag starts at the beginning.
     A box that holds nothing but a box counts as the inner one, and braces around all of the content do not count.
     """
+    text = without_thoughts(text)
     content: str | None = None
-    for box in boxes(without_thoughts(text)):
-        content = box.content.strip()
-    while content is not None:
-        inner = next(boxes(content), None)
-        if inner is None or (inner.start, inner.end) != (0, len(content)):
-            break
-        content = inner.content.strip()
-    return None if content is None else _without_outer_braces(content)
+    for box in boxes(text):
+        content = box.content
+    return None if content is None else _peeled(content)
 
 
-def _without_outer_braces(text: str) -> str:
-    closers = closing_braces(text) if text.startswith("{") else {}
-    start, end = 0, len(text)
+def _peeled(text: str) -> str:
+    """Return a text, which is balanced, without the boxes, and then the braces, that are around all of it.
+
+    Takes time linear in the length of the text: braces are paired once, since all pairs stay what they are inside.
+    """
+    closers = closing_braces(text)
+    start, end = _stripped(text, 0, len(text))
+    while (match := _BOX.match(text, start, end)) and closers[match.end() - 1] == end - 1:
+        start, end = _stripped(text, match.end(), end - 1)
     while closers.get(start) == end - 1:
-        start, end = start + 1, end - 1
-        while start < end and text[start].isspace():
-            start += 1
-        while start < end and text[end - 1].isspace():
-            end -= 1
+        start, end = _stripped(text, start + 1, end - 1)
     return text[start:end]
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return where ``text[start:end]`` starts and ends without the white space around it."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
 
 
 def box(text: str) -> str:

@@ -86,7 +86,8 @@ class Workshop:
         if self.hint_writer is not None:
             missing = [program for program in programs if not program.manifest.hint and not self._kept(program.digest)]
             for hint in self.hint_writer.write(missing) if missing else ():
-                self.store.put("hints", row_of_hint(hint))
+                if not hint.outage:  # an outage is no answer: the next start asks again
+                    self.store.put("hints", row_of_hint(hint))
         return [self._hint_of(program) for program in programs]
 
     def _kept(self, digest: str) -> dict[str, Any] | None:

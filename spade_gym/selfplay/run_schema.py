@@ -6,6 +6,13 @@ models all others are equal. Rows are found by their own keys, so their order te
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import sqlite3
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
 #: Written into the database; another number is refused.
 VERSION = 1
 APPLICATION = 0x53504144  # "SPAD"
@@ -57,3 +64,48 @@ CREATE TABLE notes (
     rollout INTEGER, position INTEGER, kind TEXT, message TEXT, PRIMARY KEY (rollout, position)
 ) WITHOUT ROWID;
 """
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        name: Its name; columns of one name are of one kind in every table.
+        kind: Of its values in Python.
+        key_place: Its place in the primary key, from 1; 0 for none.
+    """
+
+    name: str
+    kind: type[Any] | tuple[type[Any], ...]
+    key_place: int
+
+
+_KINDS: Mapping[str, type[Any] | tuple[type[Any], ...]] = MappingProxyType(
+    {"TEXT": str, "INTEGER": int, "REAL": (float, int), "BLOB": bytes}
+)
+
+
+def contents(database: sqlite3.Connection) -> frozenset[tuple[Any, ...]]:
+    """Return what a database holds besides rows: kind, name, table and SQL text of each table, index, trigger, view."""
+    return frozenset(database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@functools.cache
+def tables() -> Mapping[str, tuple[Column, ...]]:
+    """Return the columns of each table."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as model:
+        model.executescript(TABLES)
+        names = [name for (name,) in model.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        return MappingProxyType({
+            name: tuple(
+                Column(column, _KINDS[kind], place)
+                for column, kind, place in model.execute("SELECT name, type, pk FROM pragma_table_info(?)", (name,))
+            )
+            for name in names
+        })  # fmt: skip
+
+
+@functools.cache
+def kinds() -> Mapping[str, type[Any] | tuple[type[Any], ...]]:
+    """Return the kind of the values of each column, by its name."""
+    return MappingProxyType({column.name: column.kind for columns in tables().values() for column in columns})

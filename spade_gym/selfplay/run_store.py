@@ -6,8 +6,9 @@ or learnt: so a resumed run is the same as one that was never interrupted.
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,13 +20,34 @@ import msgspec
 
 from spade_gym.curriculum.writer_lock import StoreError, take_lock
 from spade_gym.models.sample import Sample
+from spade_gym.plain_file import shown
 from spade_gym.programs.program import Manifest, Program
 from spade_gym.rollout.play import Play, Turn
-from spade_gym.selfplay.run_schema import APPLICATION, TABLES, VERSION
+from spade_gym.selfplay.run_database import check_files, open_database, transaction
+from spade_gym.selfplay.run_schema import kinds
 
 FILE_NAME = "run.db"
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_samples = msgspec.msgpack.Decoder(tuple[Sample, ...]).decode
+
+
+class Finding(msgspec.Struct):
+    """What a check said, as far as it is shown."""
+
+    message: str
+    check: str = ""
+    kind: str = ""
+
+
+class Findings(msgspec.Struct):
+    """What all checks said of a program."""
+
+    failures: list[Finding] = []
+    warnings: list[Finding] = []
+    notices: list[Finding] = []
+
+
+_unpack_findings = msgspec.json.Decoder(Findings).decode
 
 
 class RunStore:
@@ -44,54 +66,21 @@ class RunStore:
         self.folder = Path(folder)
         self.path = self.folder / FILE_NAME
         self._lock: sqlite3.Connection | None = None
-        if read_only and not self.path.is_file():
+        if read_only and not os.path.lexists(self.path):
             raise StoreError(f"there is no run in {self.folder}: it has no {FILE_NAME}")
         if not read_only:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"{self.folder} cannot be made: {error.strerror}; name another folder") from error
+        check_files(self.path)
+        if not read_only:
             self._lock = take_lock(self.path)
         try:
-            self._database = self._open(read_only)
+            self._database = open_database(self.path, read_only=read_only)
         except BaseException:
             self._release()
             raise
-
-    def _open(self, read_only: bool) -> sqlite3.Connection:
-        mode = "ro" if read_only else "rwc"
-        database = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=10.0
-        )
-        try:
-            self._prepare(database, read_only)
-        except sqlite3.DatabaseError as error:
-            database.close()
-            raise StoreError(
-                f"{self.path} cannot be used: {error}. It was left as it is; move it away, or start a run in another "
-                "folder"
-            ) from error
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _prepare(self, database: sqlite3.Connection, read_only: bool) -> None:
-        application, version = (
-            database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-        )
-        tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and application != APPLICATION:
-            raise StoreError(f"{self.path} is a database of another kind; start a run in another folder")
-        if version > VERSION:
-            raise StoreError(f"{self.path} is of version {version}, this software knows {VERSION}: update spade-gym")
-        if read_only:
-            return
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")
-        if not tables:
-            with _transaction(database):
-                for statement in TABLES.split(";\n"):
-                    database.execute(statement)
-                database.execute(f"PRAGMA application_id={APPLICATION}")
-                database.execute(f"PRAGMA user_version={VERSION}")
 
     def close(self) -> None:
         """Close the database and give up the lock."""
@@ -114,28 +103,76 @@ class RunStore:
     # ---- rows
 
     def put(self, table: str, *rows: Mapping[str, Any]) -> None:
-        """Write rows, in one transaction; a row with the key of an earlier one takes its place."""
-        with _transaction(self._database):
-            for row in rows:
-                marks = ", ".join("?" * len(row))
-                self._database.execute(
-                    f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values())
-                )
+        """Write rows, in one transaction; a row with the key of an earlier one takes its place.
+
+        Raises:
+            StoreError: They cannot be written; what was written before is kept.
+        """
+        try:
+            with transaction(self._database):
+                for row in rows:
+                    marks = ", ".join("?" * len(row))
+                    self._database.execute(
+                        f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({marks})", tuple(row.values())
+                    )
+        except sqlite3.Error as error:
+            raise StoreError(self._refused(error)) from error
+
+    def _refused(self, error: sqlite3.Error) -> str:
+        """Say why rows cannot be written, and what to do."""
+        code = getattr(error, "sqlite_errorname", None) or ""
+        kept = "what was written before is kept"
+        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")):
+            return f"the disk refuses {self.path}: {error}; {kept}; free space and start the same command again"
+        if code.startswith("SQLITE_BUSY"):
+            return f"another program holds {self.path}: {error}; {kept}; end it and start the same command again"
+        return f"{self.path} cannot be written: {error}; {kept}. Move it away, or start a run in another folder"
+
+    def each(self, query: str, values: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
+        """The rows that a query finds, one at a time.
+
+        A column with the name of a table's column must hold what that holds, or nothing: SQLite itself lets a text
+        be where a number is expected.
+
+        Raises:
+            StoreError: The database is damaged, or holds values of the wrong kind.
+        """
+        try:
+            cursor = self._database.execute(query, values)
+            names = [column[0] for column in cursor.description]
+            known = kinds()
+            wanted = [known.get(name, object) for name in names]
+            for row in cursor:
+                for name, kind, value in zip(names, wanted, row, strict=True):
+                    if value is not None and not isinstance(value, kind):
+                        raise StoreError(self._damaged(f"the column {name} holds {shown(value)}"))
+                yield dict(zip(names, row, strict=True))
+        except (sqlite3.Error, OverflowError) as error:
+            raise StoreError(self._damaged(str(error))) from error
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """The rows that a query finds."""
-        cursor = self._database.execute(query, values)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        """All rows that a query finds; see :meth:`each`."""
+        return list(self.each(query, values))
 
     def row(self, query: str, values: Sequence[Any] = ()) -> dict[str, Any] | None:
-        """The first row that a query finds."""
-        return next(iter(self.rows(query, values)), None)
+        """The first row that a query finds; see :meth:`each`."""
+        return next(self.each(query, values), None)
+
+    def _damaged(self, what: str) -> str:
+        return (
+            f"{self.path} cannot be read: {what}. It is damaged, or was changed by other software, and was left as it "
+            "is; move it away, or take a copy of it from before"
+        )
 
     def meta(self, name: str) -> Any:
         """A value about the whole run; ``None`` where there is none."""
         found = self.row("SELECT value FROM meta WHERE name = ?", (name,))
-        return None if found is None else json.loads(found["value"])
+        if found is None:
+            return None
+        try:
+            return json.loads(found["value"])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise StoreError(self._damaged(f"the JSON of meta {name}: {error}")) from error
 
     def set_meta(self, name: str, value: Any) -> None:
         """Keep a JSON value about the whole run."""
@@ -175,7 +212,38 @@ class RunStore:
     def plays(self, rollout: int, arm: str) -> dict[str, Play]:
         """The plays of a rollout's arm that are there, by key."""
         found = self.rows("SELECT * FROM plays WHERE rollout = ? AND arm = ?", (rollout, arm))
-        return {row["key"]: play_of_row(row) for row in found}
+        return {row["key"]: self.play(row) for row in found}
+
+    def play(self, row: Mapping[str, Any]) -> Play:
+        """The play that a row of the table ``plays`` holds.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        try:
+            return _play_of_row(row)
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise StoreError(self._damaged(f"the play {shown(row['key'])}: {error}")) from error
+
+    # ---- findings
+
+    def findings(self, attempt: Mapping[str, Any]) -> Findings:
+        """What the checks said about a row of the table ``attempts``.
+
+        Raises:
+            StoreError: It is damaged.
+        """
+        try:
+            return _unpack_findings(attempt["findings"])
+        except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+            raise StoreError(self._damaged(f"findings of {shown(attempt.get('key'))}: {error}")) from error
+
+
+#: Fields of a play that are columns of the same name.
+_SAME_NAMES = (
+    "key", "digest", "seed", "arm", "total", "length", "status", "fault", "ended", "policy_version", "prompt_tokens",
+    "completion_tokens",
+)  # fmt: skip
 
 
 def _row_of_play(rollout: int, play: Play) -> dict[str, Any]:
@@ -192,25 +260,16 @@ def _row_of_play(rollout: int, play: Play) -> dict[str, Any]:
 _unpack_transcript = msgspec.msgpack.Decoder(tuple[tuple[Turn, ...], str]).decode
 
 
-def play_of_row(row: Mapping[str, Any]) -> Play:
-    """Read a row of the table ``plays``."""
+def _play_of_row(row: Mapping[str, Any]) -> Play:
     turns, last_observation = _unpack_transcript(row["transcript"])
-    return Play(
-        key=row["key"], digest=row["digest"], seed=row["seed"], arm=row["arm"], total=row["total"],
-        won=bool(row["won"]), length=row["length"], status=row["status"], fault=row["fault"], ended=row["ended"],
-        turns=turns, samples=_unpack_samples(row["samples"]), policy_version=row["policy_version"],
-        prompt_tokens=row["prompt_tokens"], completion_tokens=row["completion_tokens"], seconds=row["play_seconds"],
-        last_observation=last_observation,
+    play = msgspec.convert(
+        {
+            **{name: row[name] for name in _SAME_NAMES}, "won": {0: False, 1: True}.get(row["won"], row["won"]),
+            "turns": turns, "samples": _unpack_samples(row["samples"]), "seconds": row["play_seconds"],
+            "last_observation": last_observation,
+        },
+        Play,
     )  # fmt: skip
-
-
-@contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
+    if not math.isfinite(play.total):
+        raise ValueError(f"its return is {play.total!r}")
+    return play

@@ -132,7 +132,7 @@ def test_what_was_refused_leaves_the_store_unlocked(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(StoreError, match="capacity"):
         DurableCurriculum(make(capacity=30), store)
-    with pytest.raises(StoreError, match=r"cannot be read any more: .*closed.*Open it again"):
+    with pytest.raises(StoreError, match=r"was closed, .*open it again"):
         DurableCurriculum(make(), store)
     with pytest.raises(ValueError, match="snapshot_every"):
         DurableCurriculum(make(), Store(tmp_path), snapshot_every=0)

@@ -97,6 +97,15 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert digest(path) == before
 
 
+def test_a_reader_says_that_nothing_was_written_yet(tmp_path: Path) -> None:
+    (tmp_path / "run.db").touch()
+    with pytest.raises(StoreError, match="holds nothing yet"):
+        Store(tmp_path, read_only=True)
+    Store(tmp_path).close()
+    with Store(tmp_path, read_only=True) as store:
+        assert store.last() == 0
+
+
 def test_another_programs_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with sqlite3.connect(path) as database:

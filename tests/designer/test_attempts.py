@@ -10,12 +10,13 @@ from design_requests import ScriptedDesigner, game, make_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spade_gym.designer.ask import Answer
 from spade_gym.designer.attempt import Attempt
 from spade_gym.designer.attempts import Design, Rules, design
 from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.funnel import funnel
 from spade_gym.designer.recorded import RecordedDesigner, RecordedReply, shipped_replies
-from spade_gym.designer.request import DesignerError, DesignReply, DesignRequest, Document
+from spade_gym.designer.request import DesignerError, DesignerOutage, DesignReply, DesignRequest, Document
 from spade_gym.designer.screen import Screening
 from spade_gym.errors import SandboxError
 from spade_gym.programs.program import Program
@@ -285,3 +286,64 @@ def test_recorded_replies_pass_the_real_checks_or_are_followed_by_others():
     counts = funnel(found.attempts)
     assert (counts.asked, counts.parsed, counts.executable, counts.repaired, counts.accepted) == (2, 2, 2, 1, 1)
     assert counts.why_not == {"determinism": 1}
+
+
+def failed(request: DesignRequest) -> DesignReply:
+    return DesignReply(request, "", error="the model failed: the server is gone", outage=True)
+
+
+def test_a_model_that_fails_most_of_the_time_ends_the_round_and_what_it_did_answer_is_kept():
+    def say(request: DesignRequest) -> str | DesignReply:
+        return game("Good0") if place(request)[0] == 0 else failed(request)
+
+    journal = Memo(-1)
+    message = "2 of 3 replies failed because the model did, more than half; the last reason: the model failed: the ser"
+    with pytest.raises(DesignerOutage, match=message):
+        design(ScriptedDesigner(say), requests(3), again, judge, journal=journal)
+    assert list(journal.replies) == ["design/0/0/0"]
+    resumed = ScriptedDesigner(lambda request: game(f"Good{place(request)[0]}"))
+    found = design(resumed, requests(3), again, judge, journal=journal)
+    assert resumed.rounds == [["design/0/1/0", "design/0/2/0"]]
+    assert outcomes(found) == [["accepted"]] * 3
+
+
+def test_few_failures_of_the_model_cost_an_attempt_that_is_not_kept():
+    def say(request: DesignRequest) -> str | DesignReply:
+        return failed(request) if request.key == "design/0/1/0" else game(f"Good{place(request)[0]}")
+
+    journal = Memo(-1)
+    found = design(ScriptedDesigner(say), requests(2), again, judge, journal=journal)  # one of two: not more than half
+    assert outcomes(found) == [["accepted"], ["no_reply", "accepted"]]
+    assert [attempt.outage for attempt in found[1].attempts] == [True, False]
+    assert sorted(journal.replies) == sorted(journal.attempts) == ["design/0/0/0", "design/0/1/1"]
+
+
+class Down:
+    """A screen whose model fails for the programs of given names, until it is up again."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def examine(self, programs: Sequence[Program]) -> list[Screening]:
+        answer = Answer("", "the model failed: gone", outage=True)
+        return [
+            Screening(program.digest, "not_screened", answer.error, (answer,))
+            if program.name in self.names
+            else Screening(program.digest, "keep", "")
+            for program in programs
+        ]
+
+
+def test_programs_that_the_screen_could_not_look_at_are_neither_kept_nor_sent_back():
+    asked = [dataclasses.replace(request, setting="tool_use") for request in requests(2)]
+    designer = ScriptedDesigner(lambda request: game(f"Good{place(request)[0]}", number=place(request)[1] + 3))
+    journal, screen, rules = Memo(-1), Down("Good1"), Rules(max_attempts=1, max_repairs=1)
+    found = design(designer, asked, again, judge, rules=rules, screen=screen, journal=journal)
+    assert outcomes(found) == [["accepted"], ["screened"]]
+    assert (list(journal.attempts), sorted(journal.replies)) == (["design/0/0/0"], ["design/0/0/0", "design/0/1/0"])
+    with pytest.raises(DesignerOutage, match=r"1 of 1 screenings failed .* the last reason: the model failed: gone"):
+        design(designer, asked, again, judge, rules=rules, screen=screen, journal=journal)
+    screen.names = ()
+    found = design(designer, asked, again, judge, rules=rules, screen=screen, journal=journal)
+    assert outcomes(found) == [["accepted"], ["accepted"]]
+    assert designer.rounds == [["design/0/0/0", "design/0/1/0"]]

@@ -156,3 +156,22 @@ def test_documents_are_drawn_evenly_and_repeat_with_the_seed() -> None:
     drawn = [draw_document(corpus, np.random.default_rng(seed), max_words=10).id for seed in range(300)]
     assert len(set(drawn)) == 24
     assert drawn[7] == draw_document(corpus, np.random.default_rng(7), max_words=10).id
+
+
+def test_ids_and_titles_hold_no_control_characters(tmp_path: Path) -> None:
+    row = {"text": "x", "id": "\x1b[31m\n--- end", "title": "\x1b]0;The\u202e\x00\n tide\x07"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    document = open_corpus(tmp_path / "a.jsonl").document(0, max_words=1)
+    assert (document.id, document.title) == ("\\x1b[31m\\n--- end", "]0;The tide")
+
+
+def test_file_names_that_are_no_utf8_give_ids_that_can_be_stored(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "docs") + b"\xfd"
+    os.mkdir(folder)
+    for name in (b"a\xfe.txt", b"a\xff.txt"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("text")
+    corpus = open_corpus(Path(os.fsdecode(folder)))
+    ids = [corpus.document(index, max_words=1).id for index in range(2)]
+    assert ids == ["a\\udcfe.txt", "a\\udcff.txt"]
+    assert corpus.name == "docs\\udcfd"

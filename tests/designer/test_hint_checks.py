@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from spade_gym.designer.hint_checks import answer_leak, source_leak, value_leak
+from spade_gym.designer.hint_checks import _identifiers, answer_leak, source_leak, value_leak
 from spade_gym.designer.instances import InstanceView, view_instances
 from spade_gym.pool import registry
 
@@ -118,3 +120,50 @@ def test_code_of_the_program_is_no_hint() -> None:
     assert source_leak(f"class OddCoinEnv:\n    {code}", program.source) == f"it quotes the source: {code!r}"
     assert source_leak(program.manifest.hint, program.source) == ""
     assert source_leak("self.turn = 0", "self.turn = 0") == ""  # too short to be told from prose
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("Item 20240131x17x, not 5.", {"20240131x17x"}),
+        ("Pay 1,200.50. Or 57.25, or 7.", {"1,200.50", "57.25"}),
+        ("From 192.168.0.1: go.", {"192.168.0.1"}),
+        ("See /a/b.txt, https://x.org/y-1/ and a_b; not a-b.", {"/a/b.txt", "https://x.org/y-1", "a_b"}),
+        ("Ask (ann+x@shop-1.co.uk).", {"ann+x@shop-1.co.uk", "shop-1.co.uk"}),
+    ],
+)
+def test_identifiers_addresses_and_numbers_of_a_text(text: str, values: set[str]) -> None:
+    assert set(_identifiers(text)) == values
+
+
+LONG = 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7" * LONG + "x", "7," * (LONG // 2) + "x", "7.7" * (LONG // 3) + "x", "." * LONG, "./" * (LONG // 2),
+        "a" * LONG, "a." * (LONG // 2), "a@" * (LONG // 2), "a@" + "a." * (LONG // 2), "-" * LONG, "'a" * (LONG // 2),
+        "A" * LONG, "Aa" * (LONG // 2) + "!", "Aa " * (LONG // 3) + "!", "=" * LONG + "'", "\\boxed{" * (LONG // 7),
+        "{" * LONG, "[" * LONG, " " * LONG, "\n" * LONG,
+    ],
+)  # fmt: skip
+def test_checks_take_linear_time_whatever_a_program_writes(text: str) -> None:
+    views = [InstanceView(seed, text, TOOLS, (text, f"dig {seed}"), (text, f'{{"a": "{seed}"}}')) for seed in (0, 1)]
+    source = f"text = {text!r}\n# {text!r}\n"
+    for check in (
+        lambda: list(_identifiers(text)),
+        lambda: value_leak("Look the order up.", views, source=source),
+        lambda: answer_leak("Look the order up.", views),
+        lambda: source_leak("Look the order up.", text),
+    ):
+        begin = time.perf_counter()
+        check()
+        assert time.perf_counter() - begin < 1.0
+
+
+def test_a_long_hint_is_compared_with_a_long_solution_in_bounded_time() -> None:
+    views = [InstanceView(seed, "Find it.", [], (f"{seed} " + "+ " * LONG, "-"), ()) for seed in range(8)]
+    begin = time.perf_counter()
+    answer_leak("+ " * 1_000, views)
+    assert time.perf_counter() - begin < 20.0

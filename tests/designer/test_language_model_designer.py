@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from models.byte_tokenizer import ByteTokenizer
 from models.scripted_model import ScriptedModel, last_user_text
 
 from spade_gym.designer.ask import Question, ask_all
@@ -13,6 +14,7 @@ from spade_gym.designer.prompting import Prompts
 from spade_gym.designer.request import DesignRequest, Document, Example, Repair
 from spade_gym.designer.request_plan import RequestSettings, requests_for
 from spade_gym.models.base import Completion, Message, ModelError, ModelRequest, Sampling
+from spade_gym.models.chat import ChatFormat
 
 GAME = DesignRequest("design/0/0/0", "multi_turn", "Spatial Reasoning", "hard", 5, Document("m-1", "Mirrors.", "Light"))
 TOOL = DesignRequest(
@@ -139,6 +141,15 @@ def test_failures_are_replies_with_an_error() -> None:
     assert (refused.text, refused.completion) == ("", None)
     assert refused.error == "the model did not take the request: the prompt is too long"
     assert empty.error == "the model wrote nothing"
+    assert [reply.outage for reply in (cut, failed, refused, empty)] == [False, True, True, False]
+
+
+def test_a_prompt_that_does_not_fit_into_the_context_is_no_outage() -> None:
+    model = ScriptedModel(["never"], max_context=100)
+    model.chat_format = ChatFormat(ByteTokenizer())  # type: ignore[assignment]
+    (reply,) = LanguageModelDesigner(model).write([GAME])
+    assert reply.error.startswith("the model cannot be asked this: the prompt has")
+    assert (reply.outage, model.requests) == (False, [])
 
 
 def test_no_requests_ask_nothing() -> None:

@@ -139,6 +139,27 @@ def truncated_chunks(handler: Handler) -> None:
     handler.reply(200, b'20\r\n{"choices"', {"Transfer-Encoding": "chunked", "Content-Length": "0"})
 
 
+def chunk(size: str, piece: bytes, *, times: int = 1) -> Behaviour:
+    """Return a behaviour that sends a chunk of a size that need not be one, and a piece again and again."""
+
+    def send(handler: Handler) -> None:
+        handler.close_connection = True
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(size.encode() + b"\r\n")
+        for _ in range(times):
+            handler.wfile.write(piece)
+
+    return send
+
+
+def echo_in_status_line(handler: Handler) -> None:
+    """Answer with what ought to be a status line, and is the header that holds the key."""
+    handler.close_connection = True
+    handler.wfile.write(b"x" * 380 + handler.headers["Authorization"].encode() + b"\r\n\r\n")
+
+
 def dribble(handler: Handler) -> None:
     """Send a byte now and then, for as long as somebody listens."""
     handler.close_connection = True

@@ -202,3 +202,52 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     headers["Retry-After"] = value
     assert asked_wait(headers) == seconds
     assert asked_wait(Headers()) is None
+
+
+def test_a_lone_surrogate_in_a_tool_call_becomes_a_question_mark() -> None:
+    call = tool_call("look", '{"at": "\\ud800", "on": "\\ud83d\\ude00"}')
+    text = read(completion(None, finish_reason="tool_calls", tool_calls=[call])).text
+    assert text == '<tool_call>{"name": "look", "arguments": {"at": "?", "on": "\U0001f600"}}</tool_call>'
+    assert read(completion(None, tool_calls=[tool_call("f", "x")])).text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [(2**31 - 1, 2**31 - 1), (2**31, 0), (2**63, 0), (10**30, 0), (-1, 0), (None, 0), ("7", 0), (1.5, 0), (True, 0)],
+)
+def test_a_usage_that_cannot_be_is_unknown(said: Any, understood: int) -> None:
+    body = {**completion("x"), "usage": {"prompt_tokens": said, "completion_tokens": said}}
+    reading = read(body)
+    assert (reading.text, reading.prompt_tokens, reading.completion_tokens) == ("x", understood, understood)
+
+
+@pytest.mark.parametrize("token", [-1, 2**31, 2**63, 2**70, 1.5, None])
+def test_an_id_that_no_vocabulary_has_makes_no_completion(token: Any) -> None:
+    body = completion("x")
+    body["choices"][0]["token_ids"] = [2**31 - 1, 0]
+    assert read(body, token_ids=True).ids == (2**31 - 1, 0)
+    body["choices"][0]["token_ids"] = [0, token]
+    with pytest.raises(ServerFailure, match="no chat completion"):
+        read(body, token_ids=True)
+
+
+@pytest.mark.parametrize("code", [True, -1, 0, 10**9])
+def test_a_code_that_is_no_status_is_not_shown_as_one(code: Any) -> None:
+    with pytest.raises(ServerFailure, match="answered with an error: broken"):
+        read({"error": {"code": code, "message": "broken"}})
+
+
+def test_a_date_in_the_far_future_is_a_wait_that_can_be_waited() -> None:
+    headers = Headers()
+    headers["Retry-After"] = "Fri, 31 Dec 9999 23:59:59 -2359"
+    assert asked_wait(headers) == 1e9
+
+
+def test_arguments_of_any_depth_are_a_reading_or_a_failure() -> None:
+    for depth in [*range(900, 1010), 5000]:
+        call = tool_call("f", '{"a":' * depth + "1" + "}" * depth)
+        try:
+            said = read(completion(None, tool_calls=[call])).text
+        except ServerFailure as failure:
+            said = str(failure)
+        assert said.startswith(('<tool_call>{"name": "f"', "the arguments of a tool call are nested too deeply"))

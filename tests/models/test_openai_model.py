@@ -497,3 +497,75 @@ def test_a_lone_surrogate_is_sent_as_a_question_mark(models: Any) -> None:
     with serving(ok()) as server:
         assert ask(models(server), request(text="a\ud800b"))[0].finish == "stop"
         assert server.seen[0].body["messages"][0]["content"] == "a?b"
+
+
+@pytest.mark.parametrize("size", ["-1", "-5", "-ffffffff", "zz", "", "7fffffffffffffff"])
+def test_a_chunk_size_that_is_none_is_one_failed_try_of_one_call(models: Any, size: str) -> None:
+    with serving(servers.chunk(size, b"hello\r\n"), ok("late"), ok("other")) as server:
+        model = models(server, concurrency=1)
+        completions = ask(model, request("a"), request("b"))
+    assert [(said.text, said.error) for said in completions] == [("late", ""), ("other", "")]
+    assert len(server.seen) == 3
+
+
+def test_a_negative_chunk_does_not_get_around_the_longest_body(models: Any) -> None:
+    endless = servers.chunk("-1", b"x" * 65536, times=10**6)
+    with serving(endless) as server:
+        began = time.monotonic()
+        (completion,) = ask(models(server, max_body_bytes=1 << 20, max_retries=0), request())
+    assert completion.finish == "error"
+    assert "-1 bytes" in completion.error
+    assert time.monotonic() - began < 2
+
+
+def echo(status: int, make: Any, headers: Any = None) -> servers.Behaviour:
+    """Answer with a body and headers that are made of the key that came."""
+
+    def behave(handler: servers.Handler) -> None:
+        key = handler.headers["Authorization"].removeprefix("Bearer ")
+        answer(status, make(key), headers(key) if headers else None)(handler)
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        servers.echo_in_status_line,
+        echo(200, lambda key: servers.completion(finish_reason=key)),
+        echo(200, lambda key: servers.completion(finish_reason="x" * 50 + key)),
+        echo(200, lambda key: {**servers.completion(), "choices": [], "model": key}),
+        echo(200, lambda key: {"error": {"message": f"no model {key}"}}),
+        echo(200, lambda key: {"error": {"reason": [key]}}),
+        echo(200, lambda key: f"<html>{key}".encode()),
+        echo(400, lambda key: {"error": {"code": key}}),
+        echo(400, lambda key: {"model": key}),
+        echo(400, lambda key: b"x" * 390 + key.encode()),
+        echo(307, lambda key: b"", lambda key: {"Location": f"http://example.com/{key}"}),
+    ],
+)
+@pytest.mark.parametrize("secret", ["sekret-4f9c2e71aa", "it's\"a\\4f9c2e71aa/+="])
+def test_a_server_that_echoes_the_key_does_not_put_it_into_errors(
+    models: Any, monkeypatch: pytest.MonkeyPatch, leak: servers.Behaviour, secret: str
+) -> None:
+    monkeypatch.setenv("A_KEY", secret)
+    with serving(leak) as server:
+        (completion,) = ask(models(server, api_key_env="A_KEY", max_retries=0), request())
+        assert server.seen[0].headers["Authorization"] == f"Bearer {secret}"
+    assert completion.finish == "error"
+    assert completion.error
+    assert secret[:5] not in completion.error
+
+
+def test_a_wait_that_one_call_was_asked_for_holds_the_others_for_no_longer_than_patience(models: Any) -> None:
+    busy = answer(503, {}, {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"})
+    with serving(busy, ok()) as server:
+        model = models(server, concurrency=1, patience_seconds=0.5)
+        first, second = ask(model, request("a"), request("b"))
+    assert "asks to wait for 1e+09 s" in first.error
+    assert second.text == "hello"
+
+
+def test_a_models_name_that_no_report_could_hold_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"name 'x\\udc80' is no text"):
+        OpenAIModel("http://127.0.0.1:1/v1", "x\udc80")

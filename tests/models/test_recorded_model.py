@@ -83,6 +83,7 @@ def test_what_was_appended_is_read_back_whole(tmp_path):
     [
         ('{"key": "a", "text": "x"}\n', "line 1 is no completion.*finish"),
         ('{"key": "a", "text": "x", "finish": "stop"}\n' * 2, "line 2 repeats the key 'a'"),
+        ('{"key": "a", "text": "x", "finish": "stop", "prompt_tokens": -1}\n', "said.jsonl', line 1.*prompt_tokens=-1"),
         ("\n\n", "is empty"),
         ("x", "line 1 is no completion"),
     ],
@@ -165,6 +166,27 @@ def test_a_damaged_database_is_refused(tmp_path):
     (tmp_path / "run.db").write_bytes(b"SQLite format 3\0" + b"x" * 200)
     with pytest.raises(ModelError, match=r"is no run\.db that this version can read"):
         read_recording(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE plays SET transcript = NULL", "Expected `bytes`, got `null`"),
+        ("UPDATE plays SET samples = NULL", "Expected `bytes`, got `null`"),
+        ("UPDATE plays SET transcript = 7", "Expected `bytes`, got `int`"),
+        ("UPDATE plays SET transcript = x'ff'", "Expected `array`, got `int`"),
+        ("UPDATE replies SET completion = 7", r"Expected `bytes \| null`, got `int`"),
+        ("UPDATE replies SET text = x'00', completion = NULL", r"Expected `str \| null`, got `bytes`"),
+        ("DROP TABLE plays", "no such table"),
+    ],
+)
+def test_the_database_of_another_program_is_refused_by_name(run, change, said):
+    database = sqlite3.connect(run / "run.db")
+    database.execute(change)
+    database.commit()
+    database.close()
+    with pytest.raises(ModelError, match=rf"run\.db' is no run\.db that this version can read: .*{said}"):
+        read_recording(run)
 
 
 def test_ids_are_demanded_where_chats_are_to_be_token_exact():

@@ -1,6 +1,10 @@
-import pytest
+import time
 
-from spade_gym.programs.boxed import box, boxes, last_boxed
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from spade_gym.programs.boxed import box, boxes, last_boxed, without_thoughts
 
 
 @pytest.mark.parametrize(
@@ -43,3 +47,35 @@ def test_boxes_tell_where_they_stand():
 
 def test_many_unclosed_boxes_take_no_quadratic_time():
     assert last_boxed("\\boxed{" * 40_000) is None
+
+
+@pytest.mark.parametrize(("opening", "content"), [("\\boxed{", ""), ("{", ""), ("\\boxed{ ", "x")])
+def test_many_nested_boxes_take_no_quadratic_time(opening, content):
+    began = time.process_time()
+    assert last_boxed("\\boxed{" + opening * 40_000 + content + "}" * 40_001) == content
+    assert time.process_time() - began < 2  # 13 s for 8,000 where every box was read anew
+
+
+def peel_by_peel(text):
+    """What ``last_boxed`` means: each box and each pair of braces is taken off, and the rest read anew."""
+    found = [item.content.strip() for item in boxes(without_thoughts(text))]
+    if not found:
+        return None
+    content = found[-1]
+    while (inner := next(boxes(content), None)) and (inner.start, inner.end) == (0, len(content)):
+        content = inner.content.strip()
+    while whole_pair(content):
+        content = content[1:-1].strip()
+    return content
+
+
+def whole_pair(text):
+    depths = [text[: place + 1].count("{") - text[: place + 1].count("}") for place in range(len(text))]
+    return len(text) > 1 and text[0] == "{" and depths.index(0) == len(text) - 1
+
+
+@given(st.lists(st.sampled_from(["\\boxed{", "\\boxed {", "{", "}", "}", " ", "\n", "a", "<think>", "</think>"])))
+@example(["\\boxed{", "{", "\\boxed{", "a", "}", "}", "}"])
+@example(["\\boxed{", " ", "\\boxed {", "{", " ", "a", "}", "}", " ", "}"])
+def test_the_box_is_the_one_that_peeling_gives(parts):
+    assert last_boxed("".join(parts)) == peel_by_peel("".join(parts))

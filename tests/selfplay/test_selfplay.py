@@ -15,6 +15,7 @@ from models.scripted_model import ScriptedModel
 from selfplay.small_runs import accept, script, small_recipe, small_run
 
 from spade_gym.curriculum.writer_lock import StoreError
+from spade_gym.designer.request import DesignerOutage
 from spade_gym.errors import SandboxError
 from spade_gym.models.base import Completion, ModelRequest
 from spade_gym.programs.program import Program
@@ -97,7 +98,7 @@ def test_scores_can_be_worked_out_from_the_plays(finished: Path) -> None:
         for row in scores:
             first = row["epoch"] * 2
             query = (
-                "SELECT avg(won) AS won, avg(total) AS total, count(*) AS n FROM plays "
+                "SELECT avg(won) AS win_rate, avg(total) AS total, count(*) AS n FROM plays "
                 "WHERE digest = ? AND arm = ? AND rollout BETWEEN ? AND ?"
             )
             window = store.row(query, (row["digest"], "plain", first, first + 1))
@@ -107,7 +108,7 @@ def test_scores_can_be_worked_out_from_the_plays(finished: Path) -> None:
             assert plain is not None
             assert hinted is not None
             assert (row["num_plain"], row["num_hinted"]) == (8, 4)
-            assert row["win_rate"] == pytest.approx(window["won"])
+            assert row["win_rate"] == pytest.approx(window["win_rate"])
             assert row["mean_return"] == pytest.approx(window["total"])
             assert 0 <= row["reward"] <= 1
             assert row["regret"] is not None
@@ -284,6 +285,23 @@ def test_an_outage_stops_the_run_and_its_plays_are_repeated(tmp_path: Path, fini
             selfplay(run)
     with RunStore(tmp_path / "run", read_only=True) as store:
         assert {row["status"] for row in store.rows("SELECT status FROM plays")} == {"aborted"}
+    with small_run(tmp_path / "run", recipe) as run:
+        selfplay(run)
+    assert tables(tmp_path / "run") == tables(finished)
+
+
+def test_an_outage_of_the_hint_writer_stops_the_run_and_hints_are_asked_for_again(
+    tmp_path: Path, finished: Path
+) -> None:
+    def down(request: ModelRequest) -> str | Completion:
+        if request.key.startswith("hint/"):
+            return Completion(request.key, "", "error", error="the server is gone")
+        return script(request)
+
+    recipe = small_recipe(finished.parent)
+    run = small_run(tmp_path / "run", recipe, agent=ScriptedModel(down))
+    with run, pytest.raises(DesignerOutage, match="the server is gone"):
+        selfplay(run)
     with small_run(tmp_path / "run", recipe) as run:
         selfplay(run)
     assert tables(tmp_path / "run") == tables(finished)
