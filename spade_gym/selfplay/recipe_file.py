@@ -116,8 +116,12 @@ def _override(table: dict[str, Any], text: str) -> None:
         place[parts[-1]] = None
         return
     try:
-        place[parts[-1]] = tomllib.loads(f"value = {value}")["value"]
+        read = tomllib.loads(f"value = {value}")
     except tomllib.TOMLDecodeError:
         place[parts[-1]] = value.strip()
     except (ValueError, RecursionError) as error:
         raise RecipeError(f"{shown(text)}: {error}") from error
+    else:
+        if set(read) != {"value"}:
+            raise RecipeError(f"{shown(text)} holds more than one setting; give each by itself")
+        place[parts[-1]] = read["value"]

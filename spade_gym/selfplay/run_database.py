@@ -112,9 +112,8 @@ def _check_contents(path: Path, database: sqlite3.Connection) -> bool:
     if odd := sorted(found ^ wanted, key=lambda item: (item[0] == "index", repr(item))):
         kind, name, *_ = odd[0]
         raise StoreError(
-            f"{path} does not hold exactly the tables of a run of version {VERSION}: "
-            f"{kind:.10} {shown(name)} "
-            f"is missing, added or changed. Only files that spade-gym wrote are used. {_LEFT}"
+            f"{path} does not hold exactly the tables of a run of version {VERSION}: {kind:.10} "
+            f"{shown(name)} is missing, added or changed. Only files that spade-gym wrote are used. {_LEFT}"
         )
     return False
 

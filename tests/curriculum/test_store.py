@@ -176,9 +176,10 @@ def test_a_store_that_was_not_closed_goes_on(tmp_path: Path) -> None:
 
 def test_what_the_disk_cannot_hold_is_refused_whole(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
-        for huge in (Outcome(0, 1, policy_version=1 << 70), Outcome(1 << 64, 1)):
+        for number in (1 << 70, 1 << 64):
+            huge = Asked(2, "ann", Ticket(number, TASK, (1,)))
             with pytest.raises(StoreError, match="nothing of this commit was kept"):
-                store.append([Told(1, Outcome(0, 0), "counted"), Told(2, huge, "counted")])
+                store.append([Told(1, Outcome(0, 0), "counted"), huge])
         assert store.journal() == []
         store.append(ENTRIES)
 

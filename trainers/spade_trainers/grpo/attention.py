@@ -1,0 +1,97 @@
+"""Causal attention inside each sample of a packed row, and nowhere else.
+
+transformers' own packing builds a mask over the whole row: its cost grows with the square of the row. Here each segment
+(``prefixes.py``) is its own call of PyTorch's attention, so a row costs what its samples cost alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from spade_trainers.grpo.prefixes import Segment
+
+#: The name under which transformers knows this attention; models get it for the length of a pass only.
+NAME = "spade_packed"
+
+
+@contextlib.contextmanager
+def packed_attention(model: Any) -> Iterator[None]:
+    """Let a model of transformers use this attention; afterwards it has its own again.
+
+    Passes inside must say ``segments``; their backward passes belong inside too.
+
+    Args:
+        model: Of transformers.
+    """
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, _attend)
+    before = model.config._attn_implementation
+    model.set_attn_implementation(NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def can_pack(model: Any) -> bool:
+    """Say whether a model's attention is one that this module can stand in for.
+
+    It must go through transformers' interface and see the whole past in every layer. Whether it then computes the same
+    as sample by sample is for a trial to show (``policy.py``).
+    """
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ())
+    windowed = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    limited = kinds - {"full_attention"} if kinds else windowed
+    return not limited and bool(getattr(model, "_supports_attention_backend", False))
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    segments: tuple[Segment, ...],
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend within each segment and to what is above it; tensors are of shape (1, heads, tokens, head width)."""
+    # split, not slices: the gradient of a slice is as large as the row, that of split is written once
+    lengths = [len(segment.ids) for segment in segments]
+    queries, keys, values = (torch.split(tensor, lengths, dim=2) for tensor in (query, key, value))
+    groups = query.shape[1] // key.shape[1]
+    outputs = []
+    for number, segment in enumerate(segments):
+        seen, mask = [*segment.above, number], None
+        k, v = (torch.cat([parts[index] for index in seen], dim=2) for parts in (keys, values))
+        if segment.above:
+            mask = _mask(lengths[number], segment.depth, query.device)
+            # kernels that take a mask know no grouped heads
+            k, v = (part.repeat_interleave(groups, dim=1) for part in (k, v))
+        outputs.append(
+            scaled_dot_product_attention(
+                queries[number],
+                k,
+                v,
+                attn_mask=mask,
+                dropout_p=dropout,
+                is_causal=mask is None,
+                scale=scaling,
+                enable_gqa=k.shape[1] != query.shape[1],
+            )
+        )
+    return torch.cat(outputs, dim=2).transpose(1, 2), None
+
+
+def _mask(length: int, depth: int, device: torch.device) -> torch.Tensor:
+    """Everything above, and the past of the segment itself."""
+    return torch.ones(length, depth + length, dtype=torch.bool, device=device).tril(depth)
