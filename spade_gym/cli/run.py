@@ -119,7 +119,7 @@ def _what_there_is(store: RunStore, wanted: dict[str, int]) -> str:
 def _listed(numbers: list[int]) -> str:
     if not numbers:
         return "none"
-    if numbers == list(range(numbers[0], numbers[-1] + 1)) and len(numbers) > 1:
+    if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:  # sorted, and no two alike
         return f"{numbers[0]} to {numbers[-1]}"
     more = f" and {len(numbers) - _MAX_NUMBERS} more" if len(numbers) > _MAX_NUMBERS else ""
     return ", ".join(map(str, numbers[:_MAX_NUMBERS])) + more
