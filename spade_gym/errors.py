@@ -49,7 +49,8 @@ class ProgramFault(SpadeError):
     """The program, not the player and not the sandbox, failed.
 
     Attributes:
-        reason: One word for tables: ``error``, ``timeout``, ``crash``, ``memory``, ``cpu``, ``protocol``.
+        reason: One word for tables: ``error``, ``timeout``, ``crash`` (a used-up limit of processor time
+            among its causes), ``memory``, ``protocol``.
     """
 
     reason = "error"

@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 Success = Callable[[Mapping[str, Any], float], bool] | float
 _TOP_SHARE = 1e-3
 _SEEDS = 1 << 31
-_TIMEOUTS = ("timeout", "cpu")
 
 
 class Play(NamedTuple):
@@ -225,4 +224,4 @@ def status_of(fault: str | ProgramFault) -> Status:
     reason = fault.reason if isinstance(fault, ProgramFault) else str(fault).partition(":")[0]
     if not reason:
         return "ok"
-    return "timeout" if reason in _TIMEOUTS else "env_error"
+    return "timeout" if reason == "timeout" else "env_error"

@@ -40,6 +40,8 @@ class Checkpoints:
         self._remove(partial)
         partial.mkdir(parents=True)
         trainer.save(partial)
+        if not partial.is_dir() or not any(partial.iterdir()):
+            raise StoreError(f"the trainer {type(trainer).__name__} saved nothing into the folder that it was given")
         self._remove(folder)
         os.replace(partial, folder)
         self._store.put("checkpoints", {"rollout": rollout, "folder_path": folder.name, "saved_at": time.time()})

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from spade_gym.curriculum.writer_lock import StoreError
 from spade_gym.designer.attempt import Attempt
 from spade_gym.designer.request import DesignReply, DesignRequest
 from spade_gym.models.base import Completion, Message
@@ -33,12 +34,15 @@ class DesignJournal:
         row = self._store.row("SELECT * FROM replies WHERE key = ?", (request.key,))
         if row is None:
             return None
-        reply = self._reply(row, request)
         judged = self._store.row("SELECT * FROM attempts WHERE key = ?", (request.key,))
-        if judged is None:
-            return reply
-        program = self._store.program(judged["digest"], judged["manifest"]) if judged["digest"] else None
-        return Attempt.from_json(json.loads(judged["findings"]), reply, program)
+        try:
+            reply = self._reply(row, request)
+            if judged is None:
+                return reply
+            program = self._store.program(judged["digest"], judged["manifest"]) if judged["digest"] else None
+            return Attempt.from_json(json.loads(judged["findings"]), reply, program)
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{self._store.path}: what was kept of {request.key} cannot be read: {error}") from error
 
     def _reply(self, row: dict[str, Any], request: DesignRequest) -> DesignReply:
         return DesignReply(

@@ -17,7 +17,7 @@ from spade_gym.validation.starts import Starts
 #: Plays that go on side by side in one worker.
 BATCH = 64
 #: Faults for which the worker is killed; each costs up to a whole deadline.
-_KILLED = ("timeout", "cpu", "memory", "crash")
+_KILLED = ("timeout", "memory", "crash")
 #: So many kills are evidence enough; further probing would only cost time.
 _MAX_KILLS = 3
 

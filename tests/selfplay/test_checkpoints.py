@@ -84,3 +84,15 @@ def test_a_run_without_checkpoints_begins_and_one_that_lost_them_says_so(tmp_pat
         (tmp_path / "checkpoints" / "000001").rename(tmp_path / "gone")
         assert checkpoints.load(trainer()) == -1
         assert "gone" in said[0]
+
+
+class Lazy(NullTrainer):
+    """Saves nothing."""
+
+    def save(self, folder: Path) -> None:
+        folder.rmdir()
+
+
+def test_a_trainer_that_saves_nothing_is_told_so(tmp_path: Path) -> None:
+    with RunStore(tmp_path) as store, pytest.raises(StoreError, match="Lazy saved nothing"):
+        Checkpoints(store, quiet).save(Lazy(), 0)

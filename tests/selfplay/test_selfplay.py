@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -305,6 +306,21 @@ def test_an_outage_of_the_hint_writer_stops_the_run_and_hints_are_asked_for_agai
     with small_run(tmp_path / "run", recipe) as run:
         selfplay(run)
     assert tables(tmp_path / "run") == tables(finished)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["UPDATE replies SET prompt = '{'", "UPDATE replies SET origin = '[1]'", "UPDATE attempts SET findings = '{}'"],
+)
+def test_kept_replies_that_cannot_be_read_are_named(change: str, tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    database = sqlite3.connect(tmp_path / "run" / "run.db")
+    database.execute(change)
+    database.commit()
+    database.close()
+    told = r"what was kept of design/0/\d/0 cannot be read"
+    with small_run(tmp_path / "run", small_recipe(finished.parent)) as run, pytest.raises(StoreError, match=told):
+        selfplay(run)
 
 
 class Wrong(NullTrainer):
