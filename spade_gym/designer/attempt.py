@@ -15,7 +15,7 @@ from spade_gym.validation.finding import Finding
 
 #: ``no_reply``: the designer failed or was cut off; ``unread``: no program could be read; ``rejected``: by a check;
 #: ``duplicate``: it repeats an earlier program; ``screened``: the screen refused it, or gave no verdict.
-Outcome = Literal["accepted", "no_reply", "unread", "rejected", "duplicate", "screened"]
+AttemptOutcome = Literal["accepted", "no_reply", "unread", "rejected", "duplicate", "screened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Attempt:
     """
 
     reply: DesignReply
-    outcome: Outcome
+    outcome: AttemptOutcome
     failures: tuple[Finding, ...] = ()
     warnings: tuple[Finding, ...] = ()
     program: Program | None = None

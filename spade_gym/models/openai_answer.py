@@ -12,9 +12,10 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from spade_gym.models.base import Finish, Sampling
-from spade_gym.models.openai_failures import Key, ServerFailure, error_text, failure_of_status, without_surrogates
+from spade_gym.models.openai_failures import Key, ServerFailure, error_text, failure_of_status
 from spade_gym.models.openai_link import Answer
 from spade_gym.models.openai_settings import OpenAISettings
+from spade_gym.storable import storable
 
 #: What servers call an end that the model or a stop text made, and a cut.
 _STOPS = frozenset({"stop", "tool_calls", "function_call", "eos", "eos_token", "end_turn", "stop_sequence"})
@@ -100,7 +101,7 @@ def read_answer(answer: Answer, *, sampling: Sampling, settings: OpenAISettings,
     usage = body.usage or _Usage()
     ids, logprobs, kept = _tokens(choice, sampling=sampling, settings=settings)
     return Reading(
-        text=without_surrogates(text),
+        text=storable(text),
         finish=finish,
         ids=ids,
         logprobs=logprobs,

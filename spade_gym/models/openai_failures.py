@@ -179,11 +179,6 @@ def backoff(settings: OpenAISettings, *, key: str, num_failures: int) -> float:
     return whole * (0.5 + share / 2)
 
 
-def without_surrogates(text: str) -> str:
-    """Return a text that UTF-8 can hold: a lone surrogate, which JSON can smuggle in, becomes a question mark."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _shown(text: str) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN_CHARS]).split())
     return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS] + "…"

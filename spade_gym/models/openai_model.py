@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from spade_gym.models.base import Completion, ModelError, ModelRequest
 from spade_gym.models.openai_answer import read_answer
-from spade_gym.models.openai_failures import Key, ServerFailure, backoff, failure_of_connection, without_surrogates
+from spade_gym.models.openai_failures import Key, ServerFailure, backoff, failure_of_connection
 from spade_gym.models.openai_link import Address, BodyTooLong, Link
 from spade_gym.models.openai_request import request_body
 from spade_gym.models.openai_settings import OpenAISettings
+from spade_gym.storable import storable
 
 _PATH = "/chat/completions"
 _CLOSE_SECONDS = 1.0
@@ -44,7 +45,7 @@ class OpenAIModel:
     def __init__(self, base_url: str, model: str, **settings: Any) -> None:
         if not model:
             raise ModelError(f"the model's name is empty: write openai:{base_url}#MODEL")
-        if without_surrogates(model) != model:
+        if storable(model) != model:
             raise ModelError(f"the model's name {model!r} is no text: it holds characters that UTF-8 does not have")
         self.settings = OpenAISettings.of(settings)
         self.model = model
@@ -163,7 +164,7 @@ class OpenAIModel:
             job.request.key,
             text="",
             finish="error",
-            error=without_surrogates(self._key.hide(f"{failure}{waited}{tries}")),
+            error=storable(self._key.hide(f"{failure}{waited}{tries}")),
             seconds=time.monotonic() - job.submitted,
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from spade_gym.models.base import Message
 from spade_gym.programs.boxed import last_boxed, without_thoughts
 from spade_gym.sandbox.tool_calls import parse_tool_calls
+from spade_gym.storable import storable
 from spade_gym.types import Setting
 
 
@@ -30,7 +31,7 @@ def action_of(reply: str, setting: Setting, *, most_chars: int, box_raw: bool = 
         boxed = True
     action = f"\\boxed{{{content}}}" if boxed else content
     # A server's JSON can smuggle in lone surrogates, which no environment takes.
-    return (action if action.isascii() else action.encode("utf-8", "replace").decode("utf-8"))[:most_chars]
+    return storable(action)[:most_chars]
 
 
 def messages_of(observation: str, action: str, setting: Setting) -> list[Message]:

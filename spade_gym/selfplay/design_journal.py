@@ -16,6 +16,7 @@ from spade_gym.models.base import Completion, Message
 from spade_gym.models.sample import Sample
 from spade_gym.programs.program import Program
 from spade_gym.selfplay.run_store import RunStore
+from spade_gym.storable import storable
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_completion = msgspec.msgpack.Decoder(Completion).decode
@@ -119,8 +120,3 @@ def _columns(program: Program | None) -> dict[str, str]:
     if program is None:
         return {"digest": "", "manifest": ""}
     return {"digest": program.digest, "manifest": program.manifest.to_toml(program.digest)}
-
-
-def storable(text: str) -> str:
-    """A text without lone surrogates, which SQLite does not take."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -77,6 +77,15 @@ def play_orders(
     ]
 
 
+def environment_of(key: str) -> int:
+    """The place in its pool of the environment that a play's or a design request's key names.
+
+    Args:
+        key: ``play/<rollout>/<environment>/<arm>/<n>`` or ``design/<epoch>/<environment>/<attempt>``.
+    """
+    return int(key.split("/")[2])
+
+
 def _sampling_seed(seed: int, rollout: int, index: int, arm: Arm, number: int) -> int:
     key = (_REPLIES, rollout, index, int(arm == "hint"), number)
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0]) >> 1

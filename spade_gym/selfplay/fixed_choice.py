@@ -12,7 +12,7 @@ from spade_gym.curriculum.outcomes import Outcomes
 from spade_gym.curriculum.score import Score
 from spade_gym.curriculum.task import Outcome, Task
 from spade_gym.rollout.play import Play
-from spade_gym.selfplay.environment import Environment
+from spade_gym.selfplay.environment import Environment, environment_of
 
 _STREAM = 12
 _LEVELS = {"easy": 0, "": 1, "medium": 1, "hard": 2}
@@ -71,7 +71,7 @@ class FixedChoice:
     def observe(self, rollout: int, plays: Sequence[Play]) -> None:
         """Learn from the valid plays of a rollout without the hint."""
         for play in plays:
-            index = int(play.key.split("/")[2])
+            index = environment_of(play.key)
             if play.status == "ok":
                 self._played[index].append((rollout, play.total))
                 outcome = Outcome(0, play.seed, total=play.total, won=play.won, length=play.length)

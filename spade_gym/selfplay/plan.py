@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from spade_gym import plugins
 from spade_gym.designer.open_designer import BUILT_IN as DESIGNERS
+from spade_gym.designer.screen import NUM_TRIES as SCREEN_TRIES
+from spade_gym.designer.screen import SCREEN_SAMPLING
 from spade_gym.models.open_model import known_specs
 from spade_gym.selfplay.recipe import Recipe
 from spade_gym.selfplay.window import check_reward
@@ -59,7 +61,7 @@ def plan_of(recipe: Recipe) -> Plan:
     screened = designer.screen and cycle.setting == "tool_use"
     calls = (programs, programs * attempts) if is_model else (0, 0)
     hint_calls = (programs, programs * hints.num_tries) if hinted else (0, 0)
-    screen_calls = (programs, programs * attempts * 2) if screened else (0, 0)
+    screen_calls = (programs, programs * attempts * SCREEN_TRIES) if screened else (0, 0)
     plain = cycle.rollouts * cycle.environments * cycle.plays
     hint_plays = windows * cycle.environments * cycle.hint_plays
     plays = plain + hint_plays
@@ -72,7 +74,9 @@ def plan_of(recipe: Recipe) -> Plan:
         hint_plays=hint_plays,
         turns=plays * agent.max_turns,
         updates=cycle.rollouts + (1 if designer.train else 0),
-        designer_tokens=calls[1] * designer.max_tokens + hint_calls[1] * hints.max_tokens + screen_calls[1] * 4096,
+        designer_tokens=calls[1] * designer.max_tokens
+        + hint_calls[1] * hints.max_tokens
+        + screen_calls[1] * SCREEN_SAMPLING.max_tokens,
         agent_tokens=plays * min(agent.total_tokens, agent.max_turns * agent.turn_tokens),
         skills=_skills(recipe, regenerations),
     )

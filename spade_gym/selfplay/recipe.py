@@ -34,7 +34,7 @@ def _at_least(owner: object, least: int, *names: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cycle:
+class CycleSettings:
     """The rhythm of a run (method, section 1).
 
     Attributes:
@@ -323,7 +323,7 @@ class Recipe:
 
     title: str = ""
     notes: tuple[str, ...] = ()
-    cycle: Cycle = field(default_factory=Cycle)
+    cycle: CycleSettings = field(default_factory=CycleSettings)
     models: Models = field(default_factory=Models)
     designer: DesignerSettings = field(default_factory=DesignerSettings)
     hints: HintSettings = field(default_factory=HintSettings)

@@ -16,10 +16,11 @@ from spade_gym.designer.hints import Hint, HintWriter
 from spade_gym.designer.request import Designer, DesignRequest
 from spade_gym.designer.request_plan import requests_for
 from spade_gym.programs.program import Program
-from spade_gym.selfplay.design_journal import DesignJournal, storable
-from spade_gym.selfplay.environment import Environment, with_hint
+from spade_gym.selfplay.design_journal import DesignJournal
+from spade_gym.selfplay.environment import Environment, environment_of, with_hint
 from spade_gym.selfplay.recipe import Recipe
 from spade_gym.selfplay.run_store import RunStore
+from spade_gym.storable import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Workshop:
             )  # fmt: skip
 
         def following(first: DesignRequest, attempt: int, last: Attempt) -> DesignRequest:
-            return fresh(attempt, [int(first.key.split("/")[2])])[0]
+            return fresh(attempt, [environment_of(first.key)])[0]
 
         return design(
             self.designer, fresh(0), following, self.judge, rules=self.recipe.designer.rules(), screen=self.screen,

@@ -23,6 +23,7 @@ from spade_gym.models.sample import Sample
 from spade_gym.plain_file import shown
 from spade_gym.programs.program import Manifest, Program
 from spade_gym.rollout.play import Play, Turn
+from spade_gym.selfplay.environment import environment_of
 from spade_gym.selfplay.run_database import check_files, open_database, transaction
 from spade_gym.selfplay.run_schema import kinds
 
@@ -248,7 +249,7 @@ _SAME_NAMES = (
 
 def _row_of_play(rollout: int, play: Play) -> dict[str, Any]:
     return {
-        "key": play.key, "rollout": rollout, "environment": int(play.key.split("/")[2]), "digest": play.digest,
+        "key": play.key, "rollout": rollout, "environment": environment_of(play.key), "digest": play.digest,
         "seed": play.seed, "arm": play.arm, "total": play.total, "won": int(play.won), "length": play.length,
         "status": play.status, "fault": play.fault, "ended": play.ended, "policy_version": play.policy_version,
         "prompt_tokens": play.prompt_tokens, "completion_tokens": play.completion_tokens,

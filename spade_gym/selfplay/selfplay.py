@@ -33,7 +33,7 @@ from spade_gym.rollout.rollout import stream_plays
 from spade_gym.selfplay.advantages import group_advantages
 from spade_gym.selfplay.checkpoints import Checkpoints
 from spade_gym.selfplay.design_journal import DesignJournal
-from spade_gym.selfplay.environment import Environment, play_orders
+from spade_gym.selfplay.environment import Environment, environment_of, play_orders
 from spade_gym.selfplay.fixed_choice import FixedChoice
 from spade_gym.selfplay.run import Run
 from spade_gym.selfplay.run_rows import row_of_memory, row_of_pool, row_of_worth
@@ -286,10 +286,10 @@ class Cycle:
 
     def _agent_trajectories(self, rollout: int, plays: Sequence[Play]) -> list[Trajectory]:
         """Valid plays, each weighed against the others of its environment."""
-        groups: dict[str, list[Play]] = {}
+        groups: dict[int, list[Play]] = {}
         for play in plays:
             if play.status == "ok":
-                groups.setdefault(play.key.split("/")[2], []).append(play)
+                groups.setdefault(environment_of(play.key), []).append(play)
         return [
             Trajectory(
                 play.key,

@@ -15,7 +15,7 @@ from spade_gym.curriculum.scorers import bound, find
 from spade_gym.curriculum.win_rates import WinRate, win_rate
 from spade_gym.rollout.pairs import paired_out
 from spade_gym.rollout.play import Play
-from spade_gym.selfplay.environment import Environment
+from spade_gym.selfplay.environment import Environment, environment_of
 from spade_gym.selfplay.recipe import RewardSettings
 from spade_gym.selfplay.settings_table import RecipeError
 
@@ -64,7 +64,7 @@ class Window:
         """Take in the plays of a rollout, of either arm; transcripts and token ids are not kept in memory."""
         for play in plays:
             brief = replace(play, turns=(), samples=())
-            self._plays.setdefault(int(play.key.split("/")[2]), []).append((rollout, brief))
+            self._plays.setdefault(environment_of(play.key), []).append((rollout, brief))
 
     def worths(self, settings: RewardSettings) -> list[Worth]:
         """What the plays say about each environment, in order."""
