@@ -19,7 +19,7 @@ from spade_gym.errors import SpadeError
 #: The kinds of parts that can be added; the entry-point group is ``spade_gym.<kind>``.
 GROUPS = (
     "learners", "trainers", "designers", "generators", "scorers", "samplers", "models", "registries",
-    "recipes",
+    "recipes", "prompts", "commands",
 )  # fmt: skip
 
 _PREFIX = "spade_gym."

@@ -6,6 +6,10 @@ import argparse
 import json
 from typing import Any
 
+from spade_gym import plugins
+
+_PLUGGED = "bench-"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -28,6 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     curricula.add_argument("--quick", action="store_true", help="small budgets, less than a minute: that it runs")
     curricula.add_argument("--cost", action="store_true", help="only the cost of asking and telling")
     curricula.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (default 1)")
+    for name, part in _plugged().items():
+        part.add_arguments(benchmarks.add_parser(name, help=part.SUMMARY, description=part.SUMMARY))
+
+
+def _plugged() -> dict[str, Any]:
+    """Benchmarks of other packages: plugins ``bench-NAME`` of ``spade_gym.commands``, which import little."""
+    names = [plugin.name for plugin in plugins.available("commands") if plugin.name.startswith(_PLUGGED)]
+    return {name.removeprefix(_PLUGGED): plugins.load("commands", name) for name in names}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
         "estimators": _run_estimators, "throughput": _run_throughput, "curricula": _run_curricula,
         "rollout": _run_rollout,
     }  # fmt: skip
-    return runners[args.benchmark](args)
+    if args.benchmark in runners:
+        return runners[args.benchmark](args)
+    return int(_plugged()[args.benchmark].run(args))
 
 
 def _run_curricula(args: argparse.Namespace) -> int:

@@ -35,10 +35,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("spade_gym.cli.doctor", "show which isolation works on this machine, found by attacking it"),
     "train": ("spade_gym.cli.train", "train an agent on a program"),
     "selfplay": ("spade_gym.cli.selfplay", "design, play, score, remember: the self-play cycle"),
+    "eval": ("spade_gym.cli.eval", "evaluate a model on tasks that it was not trained on, beside a base"),
     "run": ("spade_gym.cli.run", "look inside a self-play run: show, plays, program, diff"),
     "curriculum": ("spade_gym.cli.curriculum", "look at what a curriculum did: presets, plot"),
     "bench": ("spade_gym.cli.bench", "measure speed on this machine"),
-    "demo": ("spade_gym.cli.demo", "the main job on a recorded reply: check it, isolate it, play it"),
+    "try": ("spade_gym.cli.try_reply", "take one reply all the way: check it, isolate it, play it"),
+    "demo": ("spade_gym.cli.demo", "a whole self-play run with a small model, in minutes on a CPU"),
 }
 
 _BROKEN_PIPE, _ERROR = 141, 2

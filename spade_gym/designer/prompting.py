@@ -1,7 +1,8 @@
 """How a prompt is made: a Markdown file with named slots, filled in one pass.
 
 A slot is written ``{{name}}``. What is put into a slot is never searched for slots, so a document or a program that
-holds ``{{skill}}`` stays what it is. The files are in ``prompts/``; a folder of one's own may replace some of them.
+holds ``{{skill}}`` stays what it is. The files are in ``prompts/``; a folder of one's own may replace some of them,
+and do without slots that its first line names: ``<!-- without: description, difficulty -->``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from spade_gym.plain_file import read_text, shown
 
 _SLOT = re.compile(r"\{\{([a-z_]+)\}\}")
 _MAX_BYTES = 1 << 20
+#: A template of one's own may say so that it does without some slots, in its first line.
+_WITHOUT = re.compile(r"<!-- without: ([a-z_, ]+) -->\n")
 
 _DESIGN = ("skill", "description", "difficulty", "difficulty_description", "material", "positives", "negative")
 _TOOL = (*_DESIGN, "domain", "domain_description", "variant", "variant_description")
@@ -57,10 +60,12 @@ class Template:
     Attributes:
         name: For errors.
         text: With slots ``{{name}}``.
+        without: Slots that it does without on purpose.
     """
 
     name: str
     text: str
+    without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse two opening braces that begin no slot: a slip such as ``{{ skill }}`` would go unnoticed."""
@@ -82,16 +87,25 @@ class Template:
         Raises:
             PromptError: A slot has no value, or a value has no slot.
         """
-        self.check(values)
+        self.check(tuple(values))
         return _SLOT.sub(lambda found: values[found[1]], self.text)
 
-    def check(self, names: Mapping[str, object] | tuple[str, ...]) -> None:
-        """Refuse a template whose slots are not exactly those of the given names.
+    @classmethod
+    def parse(cls, name: str, text: str) -> Template:
+        """Read a file of one's own; its first line may be ``<!-- without: description, difficulty -->``."""
+        found = _WITHOUT.match(text)
+        if found is None:
+            return cls(name, text)
+        return cls(name, text[found.end() :], frozenset(found[1].replace(",", " ").split()))
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse a template whose slots are not exactly those of the given names, but for those it does without.
 
         Raises:
             PromptError: They differ.
         """
-        unknown, missing = sorted(self.slots - set(names)), sorted(set(names) - self.slots)
+        unknown, missing = sorted(self.slots - set(names)), sorted(set(names) - self.slots - self.without)
+        unknown += sorted(self.without - set(names)) or sorted(self.without & self.slots)
         if unknown:
             raise PromptError(
                 f"the prompt {self.name!r} has the slot {unknown[0]!r}, which nothing fills; its slots are "
@@ -99,7 +113,8 @@ class Template:
             )
         if missing:
             raise PromptError(
-                f"the prompt {self.name!r} lacks the slot {missing[0]!r}; write {{{{{missing[0]}}}}} where it belongs"
+                f"the prompt {self.name!r} lacks the slot {missing[0]!r}; write {{{{{missing[0]}}}}} where it belongs, "
+                f"or <!-- without: {missing[0]} --> as the first line"
             )
 
 
@@ -148,6 +163,6 @@ def _own(folder: Path) -> dict[str, Template]:
             near = difflib.get_close_matches(name, SLOTS, n=1)
             meant = f"did you mean {near[0]}.md?" if near else f"the prompts are {', '.join(SLOTS)}"
             raise PromptError(f"{shown(str(path), limit=300)} replaces no prompt; {meant}")
-        found[name] = Template(name, read_text(path, max_bytes=_MAX_BYTES))
+        found[name] = Template.parse(name, read_text(path, max_bytes=_MAX_BYTES))
         found[name].check(SLOTS[name])
     return found

@@ -21,6 +21,7 @@ from spade_gym.designer.attempts import Rules
 from spade_gym.designer.request import Difficulty
 from spade_gym.designer.request_plan import RequestSettings
 from spade_gym.models.base import Sampling
+from spade_gym.prompt_folder import prompt_folder
 from spade_gym.rollout.player_settings import PlayerSettings, ReturnRule
 from spade_gym.sandbox.base import Isolation
 from spade_gym.types import Setting
@@ -120,7 +121,8 @@ class DesignerSettings:
         name: ``model``, ``recorded``, ``registry``, ``mutate`` … (``spade_gym.designer.open_designer``).
         train: Whether the designer's replies are trained on; off in the ablation *no designer training*, and where
             another model designs.
-        corpus: ``default``, ``none`` (the ablation without one), or a path.
+        corpus: ``default``, ``none`` (the ablation without one), a path, or the name of an installed package of prompts
+            that brings one along.
         max_words: Words of a document that a request holds; absent: 6,000 for games, 4,000 for tool use.
         difficulties: Drawn from.
         max_attempts, max_repairs: As in ``spade_gym.designer.attempts.Rules``.
@@ -129,6 +131,8 @@ class DesignerSettings:
         reset_gate: ``any``: our rule; ``all``: the paper's (method, section 4, point 3).
         temperature, top_p, top_k, max_tokens: Of its sampling.
         thinking: Whether the model may think first; absent leaves it to its template.
+        prompts: A folder with templates of one's own, or the name of an installed package's
+            (``spade_gym.prompt_folder``); "" for the shipped ones. The hint writer uses them too.
         rejected_reward: Reward of replies that were not accepted; absent: they are not trained on, as in the paper.
         jobs: Programs checked at a time.
     """
@@ -149,6 +153,7 @@ class DesignerSettings:
     top_k: int = 20
     max_tokens: int = 16_384
     thinking: bool | None = None
+    prompts: str = ""
     rejected_reward: float | None = None
     jobs: int = 2
 
@@ -205,6 +210,7 @@ class AgentSettings:
         max_turns: Most actions of a play.
         thinking: As for the designer.
         example: Prompts that show one example, for small models.
+        prompts: As for the designer.
         wrap_every_turn, box_raw_replies, reward: As in ``PlayerSettings``.
         stop: Texts after which a reply ends.
         std: Whether advantages are divided by the group's standard deviation (method, section 6).
@@ -219,6 +225,7 @@ class AgentSettings:
     max_turns: int = 25
     thinking: bool | None = None
     example: bool = False
+    prompts: str = ""
     wrap_every_turn: bool = False
     box_raw_replies: bool = False
     reward: ReturnRule = "manifest"
@@ -238,6 +245,7 @@ class AgentSettings:
             context_tokens=self.context_tokens,
             thinking=self.thinking,
             example=self.example,
+            prompts=prompt_folder(self.prompts, "player"),
             wrap_every_turn=self.wrap_every_turn,
             box_raw_replies=self.box_raw_replies,
             reward=self.reward,

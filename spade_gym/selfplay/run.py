@@ -21,9 +21,11 @@ from spade_gym.designer.corpus import Corpus, default_corpus, open_corpus
 from spade_gym.designer.diversity import Diversity
 from spade_gym.designer.hints import HintWriter
 from spade_gym.designer.open_designer import open_designer
+from spade_gym.designer.prompting import Prompts
 from spade_gym.designer.screen import Screen
 from spade_gym.models.base import LanguageModel
 from spade_gym.models.open_model import open_model
+from spade_gym.prompt_folder import corpus_path, prompt_folder
 from spade_gym.rollout.rollout import Counts
 from spade_gym.sandbox.base import Isolation
 from spade_gym.selfplay.plan import missing_parts
@@ -186,7 +188,12 @@ def _designer_model(recipe: Recipe, agent: LanguageModel) -> LanguageModel | Non
 def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None, judge: Judge | None) -> Workshop:
     settings, hints, cycle = recipe.designer, recipe.hints, recipe.cycle
     isolation = cycle.isolation or None
-    own = {"sampling": settings.sampling(), "thinking": settings.thinking} if settings.name == "model" else {}
+    prompts = Prompts(prompt_folder(settings.prompts, "designer"))
+    own = (
+        {"sampling": settings.sampling(), "thinking": settings.thinking, "prompts": prompts}
+        if settings.name == "model"
+        else {}
+    )
     hint_writer = None
     if hints.source == "model" and cycle.hint_plays:
         assert model is not None
@@ -194,6 +201,7 @@ def _workshop(recipe: Recipe, store: RunStore, model: LanguageModel | None, judg
             model,
             hints.sampling(),
             thinking=hints.thinking,
+            prompts=prompts,
             num_tries=hints.num_tries,
             seed=cycle.seed,
             isolation=isolation,
@@ -219,7 +227,7 @@ def _corpus(recipe: Recipe) -> Corpus | None:
     name = recipe.designer.corpus
     if name == "none":
         return None
-    return default_corpus(recipe.cycle.setting) if name == "default" else open_corpus(name)
+    return default_corpus(recipe.cycle.setting) if name == "default" else open_corpus(corpus_path(name))
 
 
 def _write_manifest(store: RunStore, recipe: Recipe, agent: LanguageModel, workshop: Workshop) -> None:

@@ -76,12 +76,19 @@ def test_a_folder_replaces_prompts_by_name(tmp_path: Path) -> None:
         ("repairs.md", "{{reasons}}", "did you mean repair.md"),
         ("repair.md", "nothing", "lacks the slot 'reasons'"),
         ("repair.md", "{{reasons}}{{skill}}", "has the slot 'skill', which nothing fills"),
+        ("repair.md", "<!-- without: skill -->\n{{reasons}}", "has the slot 'skill', which nothing fills"),
+        ("repair.md", "<!-- without: reasons -->\n{{reasons}}", "has the slot 'reasons'"),
     ],
 )
 def test_a_folder_with_wrong_prompts_is_refused(tmp_path: Path, file: str, text: str, message: str) -> None:
     (tmp_path / file).write_text(text)
     with pytest.raises(PromptError, match=message):
         Prompts(tmp_path)
+
+
+def test_a_prompt_of_ones_own_does_without_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "hint_game.md").write_text("<!-- without: observation -->\nhint for {{source}}")
+    assert Prompts(tmp_path)["hint_game"].fill(source="x", observation="y") == "hint for x"
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
