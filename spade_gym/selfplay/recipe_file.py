@@ -46,7 +46,7 @@ def read_recipe(name: str, overrides: Iterable[str] = ()) -> Recipe:
     """
     table = _merged(name, _table(name))
     for text in overrides:
-        _override(table, text)
+        override(table, text)
     return read_table(Recipe, table, f"recipe {name}")
 
 
@@ -99,8 +99,12 @@ def _merged(name: str, table: dict[str, Any], seen: tuple[str, ...] = ()) -> dic
     return below
 
 
-def _override(table: dict[str, Any], text: str) -> None:
-    """Put one ``key=value`` into the table."""
+def override(table: dict[str, Any], text: str) -> None:
+    """Put one ``key=value`` into a table; the key may lead into tables inside it: ``agent.max_turns=8``.
+
+    Raises:
+        RecipeError: It is no such text.
+    """
     key, equals, value = text.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(re.fullmatch(r"[\w-]+", part) for part in parts):

@@ -11,9 +11,10 @@ pytest.importorskip("tensorboard", reason="TensorBoard is not installed (extra s
 from lamps import lamps
 
 from spade_gym.errors import SpadeError
+from spade_gym.evaluation.unseen_seeds import FIRST_UNSEEN_SEED, unseen_seeds
 from spade_gym.programs.program import Program
 from spade_trainers.sb3.agent import Agent
-from spade_trainers.sb3.evaluate import FIRST_UNSEEN_SEED, evaluate, uniform, unseen_seeds
+from spade_trainers.sb3.evaluate import evaluate, uniform
 from spade_trainers.sb3.learn import first_training_seed
 from spade_trainers.sb3.train import train
 

@@ -11,10 +11,6 @@ import numpy.typing as npt
 from spade_trainers.report import WinRate
 from spade_trainers.sb3.vec_env import ProgramVecEnv
 
-#: Instances of training have seeds below this number, those of evaluation from it on, so no instance's seed is in
-#: both. (Environments draw the seeds of their episodes from [0, 2**31); training starts from such seeds too.)
-FIRST_UNSEEN_SEED = 2**31
-
 Choose = Callable[[npt.NDArray[np.float32], npt.NDArray[np.bool_]], npt.NDArray[np.int64]]
 
 
@@ -31,11 +27,6 @@ class Evaluation(NamedTuple):
 
     wins: WinRate
     fault: str
-
-
-def unseen_seeds(num_plays: int) -> tuple[int, ...]:
-    """Return seeds that training never uses: consecutive numbers from :data:`FIRST_UNSEEN_SEED`."""
-    return tuple(range(FIRST_UNSEEN_SEED, FIRST_UNSEEN_SEED + num_plays))
 
 
 def evaluate(

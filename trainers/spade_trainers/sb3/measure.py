@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from spade_gym.errors import SpadeError
+from spade_gym.evaluation.unseen_seeds import unseen_seeds
 from spade_trainers.report import WinRate
 from spade_trainers.sb3.agent import Agent, AgentSettings
-from spade_trainers.sb3.evaluate import evaluate, uniform, unseen_seeds
+from spade_trainers.sb3.evaluate import evaluate, uniform
 from spade_trainers.sb3.vec_env import ProgramVecEnv
 
 

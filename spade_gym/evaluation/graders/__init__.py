@@ -1,0 +1,1 @@
+"""Programs that grade answers. They run in the sandbox's workers, as any program does, and are never imported here."""

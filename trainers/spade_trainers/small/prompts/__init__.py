@@ -1,0 +1,1 @@
+"""Prompts of a few words, for the small model."""
