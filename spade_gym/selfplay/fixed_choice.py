@@ -51,12 +51,16 @@ class FixedChoice:
             ranks = {item.index: (-self._potential(item.index), rng.random()) for item in self._environments}
             chosen = sorted(self._environments, key=lambda item: ranks[item.index])[:count]
         else:
-            chosen = [self._next(rng) for _ in range(min(count, len(self._environments)))]
+            chosen = []
+            for _ in range(min(count, len(self._environments))):
+                chosen.append(self._next(rng, {item.index for item in chosen}))
         return sorted(chosen, key=lambda item: item.index)
 
-    def _next(self, rng: np.random.Generator) -> Environment:
+    def _next(self, rng: np.random.Generator, chosen: set[int]) -> Environment:
+        """Draw the next one; a deck that is begun anew within a rollout deals what was chosen already last."""
         if not self._deck:
-            self._deck = [self._environments[place] for place in rng.permutation(len(self._environments))]
+            shuffled = [self._environments[place] for place in rng.permutation(len(self._environments))]
+            self._deck = sorted(shuffled, key=lambda item: item.index not in chosen)
         return self._deck.pop()
 
     def _potential(self, index: int) -> float:
