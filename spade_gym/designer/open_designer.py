@@ -12,6 +12,7 @@ from spade_gym.designer.mutate import MutateDesigner
 from spade_gym.designer.recorded import RecordedDesigner, read_replies, shipped_replies
 from spade_gym.designer.registry import RegistryDesigner
 from spade_gym.designer.request import Designer, DesignerError
+from spade_gym.locate import locate
 from spade_gym.models.base import LanguageModel
 from spade_gym.plain_file import shown
 from spade_gym.plugins import PluginError
@@ -21,8 +22,8 @@ from spade_gym.programs.program import Program
 #: The designers of this package, and what may follow their name after a colon.
 BUILT_IN = {
     "recorded": "recorded (the shipped replies) or recorded:FOLDER",
-    "registry": "registry (all bundled programs) or registry:POOL",
-    "mutate": "mutate (mutants of the bundled programs) or mutate:POOL",
+    "registry": "registry (all bundled programs), registry:POOL or registry:NAME,NAME,…",
+    "mutate": "mutate (mutants of the bundled programs), mutate:POOL or mutate:NAME,NAME,…",
     "model": "model (the language model of the run)",
 }
 
@@ -31,9 +32,10 @@ def open_designer(spec: str, *, model: LanguageModel | None = None, **settings: 
     """Open a designer by name.
 
     Args:
-        spec: ``recorded``, ``recorded:FOLDER``, ``registry``, ``registry:POOL``, ``mutate``, ``mutate:registry``,
-            ``mutate:POOL``, ``model``; or ``NAME`` or ``NAME:TEXT`` of a plugin in the group ``spade_gym.designers``,
-            whose entry point is a function from the text ("" without one) to a designer.
+        spec: ``recorded``, ``recorded:FOLDER``, ``registry``, ``registry:POOL``, ``registry:NAME,NAME,…`` (bundled
+            programs, also of one name with a comma behind it), ``mutate``, ``mutate:registry``, ``mutate:POOL``,
+            ``mutate:NAME,NAME,…``, ``model``; or ``NAME`` or ``NAME:TEXT`` of a plugin in the group
+            ``spade_gym.designers``, whose entry point is a function from the text ("" without one) to a designer.
         model: The engine of the designer ``model``; the others have no use for it.
         settings: Further keyword arguments of the designer: ``max_changes`` of ``mutate``; ``sampling``, ``thinking``
             and ``prompts`` of ``model``; those that a plugin declares.
@@ -70,7 +72,10 @@ def _built_in(name: str, argument: str, model: LanguageModel | None, settings: d
 
 
 def _programs(argument: str) -> Iterator[Program]:
-    """The programs of a pool, or those of all registries."""
+    """The programs of a pool, those that are named, or those of all registries."""
+    if "," in argument:
+        yield from (locate(name.strip()) for name in argument.split(",") if name.strip())
+        return
     if argument not in ("", "registry"):
         yield from Pool(argument)
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _BOX = re.compile(r"\\boxed\s{0,8}\{")
+_BRACE = re.compile(r"[{}]")
 _THINK_TAG = re.compile(r"<(/?)think(?:ing)?>")
 
 
@@ -29,14 +30,19 @@ def boxes(text: str) -> Iterator[Box]:
 
     Takes time linear in the length of the text.
     """
-    closers = closing_braces(text)
+    for start, inside, closer in _boxes(text, closing_braces(text)):
+        yield Box(start, closer + 1, text[inside:closer])
+
+
+def _boxes(text: str, closers: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield where each box starts, where its content does, and where it is closed."""
     position = 0
     for match in _BOX.finditer(text):
         closer = closers.get(match.end() - 1)
         if match.start() < position or closer is None:
             continue
         position = closer + 1
-        yield Box(match.start(), position, text[match.end() : closer])
+        yield match.start(), match.end(), closer
 
 
 def last_boxed(text: str) -> str | None:
@@ -46,19 +52,19 @@ def last_boxed(text: str) -> str | None:
     A box that holds nothing but a box counts as the inner one, and braces around all of the content do not count.
     """
     text = without_thoughts(text)
-    content: str | None = None
-    for box in boxes(text):
-        content = box.content
-    return None if content is None else _peeled(content)
+    closers = closing_braces(text)
+    last: tuple[int, int] | None = None
+    for _, inside, closer in _boxes(text, closers):
+        last = inside, closer
+    return None if last is None else _peeled(text, *last, closers)
 
 
-def _peeled(text: str) -> str:
-    """Return a text, which is balanced, without the boxes, and then the braces, that are around all of it.
+def _peeled(text: str, start: int, end: int, closers: dict[int, int]) -> str:
+    """Return ``text[start:end]``, which is balanced, without the boxes, and then the braces, that are around all of it.
 
     Takes time linear in the length of the text: braces are paired once, since all pairs stay what they are inside.
     """
-    closers = closing_braces(text)
-    start, end = _stripped(text, 0, len(text))
+    start, end = _stripped(text, start, end)
     while (match := _BOX.match(text, start, end)) and closers[match.end() - 1] == end - 1:
         start, end = _stripped(text, match.end(), end - 1)
     while closers.get(start) == end - 1:
@@ -82,6 +88,8 @@ def box(text: str) -> str:
 
 def without_thoughts(text: str) -> str:
     """Return a text without its ``<think>…</think>`` blocks, closed or not."""
+    if "think" not in text:
+        return text
     kept: list[str] = []
     position, depth = 0, 0
     for tag in _THINK_TAG.finditer(text):
@@ -103,7 +111,7 @@ def closing_braces(text: str) -> dict[int, int]:
     """Return, for the index of each opening brace that has one, the index of its closing brace."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
-    for match in re.finditer(r"[{}]", text):
+    for match in _BRACE.finditer(text):
         if match[0] == "{":
             opened.append(match.start())
         elif opened:

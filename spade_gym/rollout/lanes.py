@@ -86,30 +86,39 @@ class Lanes:
             self._lanes.pop(key).session.close()
         return key is not None
 
-    def exchange(self, operation: str, items: Sequence[tuple[Place, Any]]) -> list[Transition | ProgramFault]:
-        """Reset or step many places, one message a lane; the workers run side by side.
-
-        Args:
-            operation: ``reset`` or ``step``.
-            items: (place, seed or action) pairs.
-
-        Returns:
-            One result an item, in their order.
-        """
-        shares: dict[Lane, list[int]] = {}
-        for position, (place, _) in enumerate(items):
-            shares.setdefault(place.lane, []).append(position)
-        for lane, share in shares.items():
-            lane.session.begin(operation, [(items[position][0].slot, items[position][1]) for position in share])
-        if len(shares) == 1:
-            return next(iter(shares)).session.finish().transitions()
-        results: list[Transition | ProgramFault | None] = [None] * len(items)
-        for lane, share in shares.items():
-            for position, result in zip(share, lane.session.finish().transitions(), strict=True):
-                results[position] = result
-        return [result for result in results if result is not None]
-
     def close(self) -> None:
         """End all sessions."""
         while self._lanes:
             self._lanes.popitem()[1].session.close()
+
+
+class Exchange:
+    """Resets or steps under way in many places: one message a lane, and the workers run side by side.
+
+    What the rollout has to do anyway it does between the beginning and ``finish``.
+
+    Args:
+        operation: ``reset`` or ``step``.
+        items: (place, seed or action) pairs.
+    """
+
+    def __init__(self, operation: str, items: Sequence[tuple[Place, Any]]) -> None:
+        self._num_items = len(items)
+        self._shares: dict[Lane, list[int]] = {}
+        for position, (place, _) in enumerate(items):
+            self._shares.setdefault(place.lane, []).append(position)
+        if operation == "reset":
+            for lane in self._shares:
+                lane.session.summon()
+        for lane, share in self._shares.items():
+            lane.session.begin(operation, [(items[position][0].slot, items[position][1]) for position in share])
+
+    def finish(self) -> list[Transition | ProgramFault]:
+        """Wait for the workers; return one result an item, in their order."""
+        if len(self._shares) == 1:
+            return next(iter(self._shares)).session.finish().transitions()
+        results: list[Transition | ProgramFault | None] = [None] * self._num_items
+        for lane, share in self._shares.items():
+            for position, result in zip(share, lane.session.finish().transitions(), strict=True):
+                results[position] = result
+        return [result for result in results if result is not None]

@@ -119,7 +119,10 @@ class Player:
         return self._chat.request(f"{self.order.key}/{turn}", sampling, self._seeds[turn])
 
     def hear(self) -> str | None:
-        """Take in the model's answer; return the action to be played, or ``None`` when the play has ended."""
+        """Read the model's answer; return the action to be played, or ``None`` when the play has ended.
+
+        While the action is played there is time to ``remember`` the answer.
+        """
         said = self.completion
         assert said is not None
         assert self._chat is not None
@@ -128,15 +131,25 @@ class Player:
         if said.finish == "error":
             self._fail("aborted", said.error or "the model gave no reason")
             return None
-        self._versions.add(said.policy_version)
-        self._chat.complete(said)
         if said.finish == "length":
+            self.remember()
             self._turns.append(Turn(self._shown, said.text, None, 0.0))
             self._observation = ""
             self._end("cut")
             return None
         rules, setting = self._rules, self.order.program.setting
         return action_of(said.text, setting, most_chars=rules.most_chars, box_raw=rules.settings.box_raw_replies)
+
+    def remember(self) -> None:
+        """Append the answer to the chat.
+
+        Raises:
+            ModelError: It came without ids, or not with as many log-probabilities.
+        """
+        assert self._chat is not None
+        assert self.completion is not None
+        self._versions.add(self.completion.policy_version)
+        self._chat.complete(self.completion)
 
     def see(self, action: str, result: Transition | ProgramFault) -> None:
         """Take in what the environment answered to an action."""

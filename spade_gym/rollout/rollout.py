@@ -26,7 +26,7 @@ from spade_gym.envs.episode import as_count
 from spade_gym.errors import ProgramFault
 from spade_gym.models.base import LanguageModel, ModelError
 from spade_gym.rollout.gameplay_prompt import read_templates
-from spade_gym.rollout.lanes import Lanes
+from spade_gym.rollout.lanes import Exchange, Lanes
 from spade_gym.rollout.play import Play, PlayOrder
 from spade_gym.rollout.player import Player, Rules
 from spade_gym.rollout.player_settings import PlayerSettings
@@ -70,6 +70,7 @@ def stream_plays(
     """Play orders and yield each play as it ends; nothing of it is kept, so memory does not grow with their number.
 
     Close the iterator (``with contextlib.closing(...)``) where the code between plays may raise: it ends the workers.
+    A model with a ``stream_plays`` of its own (``ray:``) plays elsewhere, by the same arguments.
 
     Args:
         orders: What to play; read as plays are let in, so it may be a generator.
@@ -94,6 +95,13 @@ def stream_plays(
             has none.
     """
     settings, limits = settings or PlayerSettings(), limits or Limits()
+    elsewhere = getattr(model, "stream_plays", None)
+    if elsewhere is not None:
+        plays: Generator[Play] = elsewhere(
+            orders, settings=settings, isolation=isolation, limits=limits, max_in_flight=max_in_flight,
+            max_sessions=max_sessions, in_order=in_order, progress=progress,
+        )  # fmt: skip
+        return plays
     known = [most for most in (model.max_context, settings.context_tokens) if most is not None]
     rules = Rules(
         model=model,
@@ -200,7 +208,7 @@ class _Loop:
     def _let_in(self) -> Iterator[Play]:
         """Begin plays until there are enough or no orders are left; yield those that failed at once."""
         while newcomers := self._seat_newcomers():
-            results = self._lanes.exchange("reset", [(player.place, player.order.seed) for player in newcomers])
+            results = Exchange("reset", [(player.place, player.order.seed) for player in newcomers]).finish()
             for player, result in zip(newcomers, results, strict=True):
                 try:
                     if isinstance(result, ProgramFault):
@@ -277,12 +285,17 @@ class _Loop:
 
     def _advance(self, players: list[Player]) -> Iterator[Play]:
         """Play the answers, submit what is asked next, and yield the plays that have ended."""
+        for lane in {player.place.lane for player in players}:
+            lane.session.nudge()
         acting: list[tuple[Player, str]] = []
         for player in players:
             action = player.hear()
             if action is not None:
                 acting.append((player, action))
-        results = self._lanes.exchange("step", [(player.place, action) for player, action in acting])
+        exchange = Exchange("step", [(player.place, action) for player, action in acting])
+        for player, _ in acting:  # while the programs are busy
+            player.remember()
+        results = exchange.finish()
         for (player, action), result in zip(acting, results, strict=True):
             player.see(action, result)
             if not player.ended:

@@ -14,6 +14,7 @@ from spade_gym.sandbox.harness import Harness
 from spade_gym.sandbox.spin import Spin
 from spade_gym.sandbox.wire import (
     LENGTH_BYTES,
+    NUDGE,
     Reply,
     Request,
     Rows,
@@ -38,6 +39,9 @@ class Channel(Protocol):
 
     def send(self, operation: str, arguments: Sequence[Any], seconds: float) -> None:
         """Send a request; its answers are due within ``seconds`` of one another."""
+
+    def nudge(self) -> None:
+        """Wake the other end: a request is about to follow."""
 
     def receive(self) -> Reply:
         """Return the next frame of the answer; raises ``ProgramTimeout`` or ``ProgramCrash``."""
@@ -95,6 +99,24 @@ class WorkerChannel:
             raise _dead(error) from None
         if written < len(data):
             self._send_rest(data[written:])
+
+    def await_ready(self) -> None:
+        """Wait until the worker has locked itself in; a request may have been sent to it before.
+
+        Raises:
+            SandboxError: A part of the jail failed.
+        """
+        self.process.await_ready()
+        self._set_timeout(self._seconds)
+
+    def nudge(self) -> None:
+        """Wake the worker with an empty frame, which it skips; one that is dead or does not read stays as it is."""
+        if self._is_answering:
+            return
+        try:
+            _write(self._descriptor, NUDGE)
+        except OSError:  # what follows finds out, and says so
+            return
 
     def _send_rest(self, data: bytes) -> None:
         try:
@@ -207,6 +229,9 @@ class LocalChannel:
                 self._keep(answer(self._harness, request))
         finally:
             self._patches.remove()
+
+    def nudge(self) -> None:
+        """Do nothing: nobody sleeps."""
 
     def _keep(self, reply: Reply) -> None:
         self._replies.append(decode_reply(encode(reply)))

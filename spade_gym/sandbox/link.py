@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from spade_gym.errors import ProgramCrash, ProgramError, SandboxError
+from spade_gym.errors import ProgramCrash, ProgramError, ProgramFault, SandboxError
 from spade_gym.programs.chance import may_draw_globally
 from spade_gym.programs.contract import required_imports
 from spade_gym.programs.program import Program
@@ -75,6 +75,7 @@ class Link:
         self._arguments = arguments
         self._channel: Channel | None = None
         self._prepared: WorkerChannel | None = None
+        self._summoned: WorkerChannel | None = None
         self._owner = _getpid()
         self._facts: _Facts | None = None
         self._adapters: dict[str, None] = dict.fromkeys(program.manifest.adapters)
@@ -124,10 +125,11 @@ class Link:
         if self._owner != _getpid():
             self.close()  # which lets go of the parent's worker without killing it
             self._owner = _getpid()
-        channel = self._new_channel()
+        summoned, self._summoned = self._summoned, None
+        channel = summoned or self._new_channel()
         try:
             try:
-                self._load(channel)
+                self._load(channel, is_sent=summoned is not None)
             except ProgramCrash as fault:
                 if fault.reason != "crash":
                     raise
@@ -142,18 +144,44 @@ class Link:
         self._channel = channel  # last: whoever sees it, after an interrupt too, sees its generation
         return channel
 
-    def _load(self, channel: Channel) -> None:
-        manifest = self._program.manifest
-        source, limits = self._program.source, self._limits
+    def _load(self, channel: Channel, *, is_sent: bool = False) -> None:
+        if is_sent:
+            assert isinstance(channel, WorkerChannel)
+            channel.await_ready()
+        else:
+            self._send_load(channel)
         try:
-            self._facts = self._put(
-                channel, _Facts, "load", source, manifest.class_name, self._arguments, asdict(self._world),
-                limits.text_chars, _nature(source).draws_globally,
-            )  # fmt: skip
+            self._facts = self._answer(channel, _Facts)
         except ProgramError:
             if self._world.audit:  # what it tried while loading is worth knowing, though it failed
                 self._accesses_of_failed_load = _accesses(self._put(channel, _ACCESSES, "accesses"))
             raise
+
+    def _send_load(self, channel: Channel) -> None:
+        manifest = self._program.manifest
+        source, limits = self._program.source, self._limits
+        arguments = (
+            source, manifest.class_name, self._arguments, asdict(self._world), limits.text_chars,
+            _nature(source).draws_globally,
+        )  # fmt: skip
+        channel.send("load", arguments, limits.load_seconds)
+
+    def summon(self) -> None:
+        """Have a worker begin to load the program where there is none, without waiting for it."""
+        if self._owner != _getpid() or any((self._channel, self._prepared, self._summoned)):
+            return
+        if self.level is Isolation.L0:
+            return
+        channel = WorkerChannel(self._forked(), self._limits.text_chars)
+        try:
+            self._send_load(channel)
+        except ProgramFault:  # it died at once: ``start`` tries again, and says what is wrong
+            channel.close()
+            return
+        except BaseException:
+            channel.close()
+            raise
+        self._summoned = channel
 
     def prepare(self) -> None:
         """Have a locked-in, warm worker ready, so that the first reset need not wait for one."""
@@ -171,9 +199,12 @@ class Link:
         channel, self._prepared = self._prepared, None
         return channel or WorkerChannel(self._fork(), self._limits.text_chars)
 
-    def _fork(self) -> WorkerProcess:
+    def _forked(self) -> WorkerProcess:
         kind = _nature(self._program.source).kind
-        process = zygote_pool().fork(self.level, kind, self._world.hash_seed, self._limits)
+        return zygote_pool().fork(self.level, kind, self._world.hash_seed, self._limits)
+
+    def _fork(self) -> WorkerProcess:
+        process = self._forked()
         try:
             process.await_ready()
         except BaseException:
@@ -192,6 +223,11 @@ class Link:
             raise SandboxError("at L0 there is no process to watch")
         return channel.process.watch()
 
+    def nudge(self) -> None:
+        """Wake the worker, if there is one: a request is about to follow."""
+        if self._channel is not None and self._owner == _getpid():
+            self._channel.nudge()
+
     def kill(self) -> None:
         """End the worker."""
         if self._channel is not None:
@@ -199,8 +235,11 @@ class Link:
             self._channel = None
 
     def close(self) -> None:
-        """End the worker, and one that was prepared."""
+        """End the worker, and one that was prepared or summoned."""
         self.kill()
+        if self._summoned is not None:
+            self._summoned.close()
+            self._summoned = None
         if self._prepared is not None:
             self._prepared.close()
             self._prepared = None
@@ -230,6 +269,9 @@ class Link:
 
     def _put(self, channel: Channel, kind: Any, operation: str, *arguments: Any) -> Any:
         channel.send(operation, arguments, self._limits.load_seconds)
+        return self._answer(channel, kind)
+
+    def _answer(self, channel: Channel, kind: Any) -> Any:
         reply = channel.receive()
         if not isinstance(reply, Value):
             raise ProgramCrash("the program's process sent an answer of another kind", reason="protocol")

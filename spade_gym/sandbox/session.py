@@ -85,6 +85,14 @@ class Session:
         """Have a locked-in worker ready, so that the first reset need not wait for one."""
         self._link.prepare()
 
+    def summon(self) -> None:
+        """Have a worker begin to load the program where there is none, while this process does something else.
+
+        Raises:
+            SandboxError: No worker can be started.
+        """
+        self._link.summon()
+
     def death_watch(self) -> DeathWatch:
         """Watch for the death of the present worker.
 
@@ -144,6 +152,10 @@ class Session:
         """Play one action in each of several instances, (slot, action) each, in one message."""
         self.begin("step", items)
         return self.finish().transitions()
+
+    def nudge(self) -> None:
+        """Wake the worker: ``begin`` is about to follow, and a process takes time to wake."""
+        self._link.nudge()
 
     def begin(self, operation: str, items: Sequence[tuple[int, Any]]) -> None:
         """Send ``reset`` or ``step`` for several instances without waiting; ``finish`` collects the results."""

@@ -24,6 +24,8 @@ TERMINATED, TRUNCATED, FAILED = 1, 2, 4
 
 #: Length of what stands before a frame's body: its length, little-endian.
 LENGTH_BYTES = 4
+#: An empty frame, which a worker skips: it wakes for it, and then looks for a request (``spin.py``).
+NUDGE = bytes(LENGTH_BYTES)
 _BYTES_PER_CHAR = 4
 #: Most rows of one frame.
 MAX_ROWS = 512

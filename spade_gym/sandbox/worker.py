@@ -44,7 +44,9 @@ class Pipe:
             length = body_length(self._buffer)
             if length is not None and len(self._buffer) >= 4 + length:
                 body, self._buffer = self._buffer[4 : 4 + length], self._buffer[4 + length :]
-                return decode_request(body)
+                if body:
+                    return decode_request(body)
+                continue  # a nudge
             self._spin.wait()
             data = _read(self._descriptor, _READ_BYTES)
             if not data:

@@ -272,7 +272,8 @@ class Cycle:
         taught = designer if self._recipe.designer.train else ()
         if rollout <= self._learnt or not (agent or taught):
             return
-        batch = UpdateBatch(rollout, (*agent, *taught))
+        by_key = {play.key: play for play in plays}
+        batch = UpdateBatch(rollout, (*agent, *taught), tuple(by_key[item.key] for item in agent))
         begun = time.monotonic()
         metrics = _checked(self._run.trainer.update(batch), rollout)
         self._store.put("updates", {

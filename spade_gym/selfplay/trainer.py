@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from spade_gym.models.sample import Sample
+from spade_gym.rollout.play import Play
 
 PolicyRole = Literal["agent", "designer"]
 
@@ -50,10 +51,13 @@ class UpdateBatch:
     Attributes:
         rollout: Number of the rollout, from 0.
         trajectories: Of both roles; the designer's are from the window that has just closed.
+        plays: Those of the agent's trajectories, by the same keys and in the same order, with program, seed, transcript
+            and rewards of each step: for trainers whose policy does not speak in token ids.
     """
 
     rollout: int
     trajectories: tuple[Trajectory, ...]
+    plays: tuple[Play, ...] = ()
 
 
 class Trainer(Protocol):

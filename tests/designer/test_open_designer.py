@@ -9,6 +9,7 @@ from design_requests import game, make_request
 
 from spade_gym.designer.open_designer import open_designer
 from spade_gym.designer.request import DesignerError
+from spade_gym.errors import PoolError
 from spade_gym.plugins import PluginError
 from spade_gym.pool import Pool
 from spade_gym.testing import check_designer
@@ -46,6 +47,16 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("spec", ["recorded", "registry", "mutate", "mutate:registry"])
 def test_built_in_designers_conform(spec: str):
     check_designer(lambda: open_designer(spec))
+
+
+def test_bundled_programs_may_be_named():
+    replies = open_designer("registry:BeaconWalk, SignalBox").write([make_request(), make_request()])
+    assert {reply.program.name for reply in replies if reply.program is not None} == {"BeaconWalk", "SignalBox"}
+    (reply,) = open_designer("registry:BeaconWalk,").write([make_request()])
+    assert reply.program is not None
+    assert reply.program.name == "BeaconWalk"
+    with pytest.raises(PoolError, match="NoSuchGame"):
+        open_designer("registry:BeaconWalk,NoSuchGame")
 
 
 def test_folders_and_pools_may_be_named(tmp_path: Path):

@@ -438,6 +438,69 @@ def test_closing_an_instance_never_fails() -> None:
         assert played.step(three, "a").observation == "x"
 
 
+@pytest.mark.parametrize("level", ["L3", "L2", "L1", "L0"])
+def test_a_summoned_worker_plays_like_any_other(level: str) -> None:
+    need(level)
+    with session(TROUBLE, level) as summoned, session(TROUBLE, level) as other:
+        summoned.summon()
+        summoned.summon()  # it comes once
+        for player in (summoned, other):
+            player.reset(player.open(), 4)
+            player.nudge()
+        assert summoned.step(0, "a") == other.step(0, "a") == Transition("a 1 4", 0.5, False, False, {})
+        assert summoned.report == other.report
+
+
+@needs_worker
+def test_a_summoned_worker_that_nobody_needs_leaves_nothing_behind() -> None:
+    with session(TROUBLE) as warm_up:  # its zygote stays
+        warm_up.reset(warm_up.open(), 0)
+    before = settled()
+    idle = session(TROUBLE)
+    idle.summon()
+    idle.close()
+    assert eventually(lambda: children() <= before)
+
+
+@needs_worker
+def test_a_summoned_worker_says_why_it_cannot_load() -> None:
+    with session("class XEnv:\n    1 / 0") as broken:
+        broken.summon()
+        with pytest.raises(ProgramError, match=r"ZeroDivisionError.* \(line 2 of the program\)"):
+            broken.reset(broken.open(), 0)
+
+
+@needs_worker
+def test_nudges_change_nothing() -> None:
+    with session(TROUBLE, limits=QUICK) as player:
+        player.nudge()  # there is no worker yet
+        player.reset(player.open(), 4)
+        for _ in range(100):
+            player.nudge()
+        assert player.step(0, "a").observation == "a 1 4"
+        player.begin("step", [(0, "b")])
+        player.nudge()  # it is busy
+        assert player.finish().observations == ["b 2 4"]
+        with pytest.raises(ProgramTimeout):
+            player.step(0, "hang")
+        player.nudge()  # it is dead
+        assert player.reset(0, 5).observation == "ready"
+        assert player.step(0, "c").observation == "c 1 5"
+
+
+@needs_worker
+def test_a_nudge_to_a_killed_worker_is_quiet() -> None:
+    with session(TROUBLE, "L1") as player:
+        player.reset(player.open(), 4)
+        watch = player.death_watch()
+        for zygote in zygote_pool()._zygotes.values():
+            os.killpg(zygote._process.pid, signal.SIGKILL)
+        assert watch.wait(5)
+        watch.close()
+        player.nudge()
+        assert player.step(0, "a").observation == "a 1 4"
+
+
 @on_linux
 @needs_worker
 def test_many_sessions_leave_nothing_behind() -> None:

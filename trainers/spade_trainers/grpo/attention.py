@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,11 +20,22 @@ from spade_trainers.grpo.prefixes import Segment
 NAME = "spade_packed"
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The segments of a row, as models pass them on: libraries that look into arguments do not look into this one.
+
+    Attributes:
+        segments: One behind the other.
+    """
+
+    segments: tuple[Segment, ...]
+
+
 @contextlib.contextmanager
 def packed_attention(model: Any) -> Iterator[None]:
     """Let a model of transformers use this attention; afterwards it has its own again.
 
-    Passes inside must say ``segments``; their backward passes belong inside too.
+    Passes inside must say ``packing``; their backward passes belong inside too.
 
     Args:
         model: Of transformers.
@@ -59,36 +71,40 @@ def _attend(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     *,
-    segments: tuple[Segment, ...],
+    packing: Packing,
     scaling: float | None = None,
     dropout: float = 0.0,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attend within each segment and to what is above it; tensors are of shape (1, heads, tokens, head width)."""
     # split, not slices: the gradient of a slice is as large as the row, that of split is written once
+    segments = packing.segments
     lengths = [len(segment.ids) for segment in segments]
     queries, keys, values = (torch.split(tensor, lengths, dim=2) for tensor in (query, key, value))
     groups = query.shape[1] // key.shape[1]
     outputs = []
     for number, segment in enumerate(segments):
-        seen, mask = [*segment.above, number], None
+        seen = [*segment.above, number]
         k, v = (torch.cat([parts[index] for index in seen], dim=2) for parts in (keys, values))
-        if segment.above:
-            mask = _mask(lengths[number], segment.depth, query.device)
+        q, mask, length = queries[number], None, lengths[number]
+        if 0 < segment.depth <= length:
+            # causal without a mask, which costs half as much: rows of zeros ask in the place of what is above
+            q = torch.cat([q.new_zeros(*q.shape[:2], segment.depth, q.shape[3]), q], dim=2)
+        elif segment.depth:
+            mask = _mask(length, segment.depth, query.device)
             # kernels that take a mask know no grouped heads
             k, v = (part.repeat_interleave(groups, dim=1) for part in (k, v))
-        outputs.append(
-            scaled_dot_product_attention(
-                queries[number],
-                k,
-                v,
-                attn_mask=mask,
-                dropout_p=dropout,
-                is_causal=mask is None,
-                scale=scaling,
-                enable_gqa=k.shape[1] != query.shape[1],
-            )
+        attended = scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=mask,
+            dropout_p=dropout,
+            is_causal=mask is None,
+            scale=scaling,
+            enable_gqa=k.shape[1] != query.shape[1],
         )
+        outputs.append(attended[:, :, -length:])
     return torch.cat(outputs, dim=2).transpose(1, 2), None
 
 

@@ -158,7 +158,11 @@ class _FusedLoss(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *_: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        by_hidden, *by_head = (None if saved is None else saved * grad.to(saved.dtype) for saved in ctx.saved_tensors)
+        by_hidden, *by_head = ctx.saved_tensors
+        if float(grad) != 1:  # else there is no second copy of the head's gradient, the largest of all
+            by_hidden, *by_head = (
+                None if saved is None else saved * grad.to(saved.dtype) for saved in (by_hidden, *by_head)
+            )
         return by_hidden, None, None, *by_head, None, None
 
 

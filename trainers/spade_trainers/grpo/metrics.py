@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -16,6 +17,7 @@ from spade_trainers.grpo.loss import TokenLoss, Tokens
 from spade_trainers.grpo.packing import Piece
 
 Column = npt.NDArray[np.float64]
+_Row = tuple[list[PolicyRole], dict[str, bytes]]
 
 
 class TokenRecord:
@@ -57,6 +59,18 @@ class TokenRecord:
         )
         roles = [self._roles[piece.trajectory] for piece in pieces for _ in piece.places]
         self._rows.append((roles, numbers))
+
+    def packed(self) -> bytes:
+        """Return what was collected as data for :meth:`join`."""
+        rows = [(roles, {name: value.tobytes() for name, value in numbers.items()}) for roles, numbers in self._rows]
+        return msgspec.msgpack.encode(rows)
+
+    def join(self, records: Sequence[bytes]) -> None:
+        """Take the place of what several processes collected, in their order."""
+        found = [row for data in records for row in msgspec.msgpack.decode(data, type=list[_Row])]
+        self._rows = [
+            (roles, {name: np.frombuffer(value) for name, value in columns.items()}) for roles, columns in found
+        ]
 
     def by_role(self, weight_cap: float) -> dict[str, float]:
         """Return means over each role's tokens, as ``role/name``; nothing for a role without any.

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from spade_trainers.grpo.settings import GrpoSettings
+from spade_trainers.grpo.sharding import like, own_part, whole
 
 _HALF = (torch.bfloat16, torch.float16)
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -60,7 +61,7 @@ class Optimiser:
 
     def clip(self) -> float:
         """Scale gradients down to the largest norm; return what the norm was, not finite if a gradient is not."""
-        return float(torch.nn.utils.clip_grad_norm_(self._stepped.values(), self._max_norm))
+        return float(whole(torch.nn.utils.clip_grad_norm_(self._stepped.values(), self._max_norm)))
 
     def step(self) -> None:
         """Change the weights, and forget the gradients."""
@@ -71,11 +72,11 @@ class Optimiser:
         self.clear()
 
     def not_finite(self) -> list[str]:
-        """Names of weights whose gradient is not finite."""
+        """Names of weights whose gradient is not finite, in the part that this process holds."""
         return [
             name
             for name, parameter in self._stepped.items()
-            if parameter.grad is not None and not bool(parameter.grad.isfinite().all())
+            if parameter.grad is not None and not bool(own_part(parameter.grad).isfinite().all())
         ]
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -102,7 +103,10 @@ class Optimiser:
                 continue
             if len(mine) < len(_MOMENTS) or mine["exp_avg"].shape != parameter.shape:
                 raise ValueError(f"the optimiser's state of {name!r} is not whole, or of another shape")
-            found[parameter] = {kind: value.to(parameter.device, copy=True) for kind, value in mine.items()}
+            held = {kind: value.to(parameter.device, copy=True) for kind, value in mine.items()}
+            found[parameter] = {
+                kind: value if kind == "step" else like(value, parameter) for kind, value in held.items()
+            }
         self._adam.state.clear()
         self._adam.state.update(found)
 

@@ -19,13 +19,16 @@ import torch
 from spade_gym.selfplay.trainer import Trajectory
 from spade_trainers.grpo.prefixes import Segment, shared_length, tree_of
 
+#: Stands for the sample of a piece that counts nothing (``shares.py``).
+IDLE = -1
+
 
 class Piece(NamedTuple):
     """A sample as the model computes it: up to the token before the last sampled one.
 
     Attributes:
         trajectory: Index of its trajectory in the update.
-        sample: Index of the sample in its trajectory.
+        sample: Index of the sample in its trajectory, or ``IDLE``.
         ids: Token ids.
         places: Indices of ids whose next token was sampled, ascending.
         targets: Those next tokens.

@@ -14,6 +14,7 @@ from spade_trainers.grpo import attention
 from spade_trainers.grpo.logprobs import Head, Sampled, Scored, chunk_of, score
 from spade_trainers.grpo.packing import Arranged, Piece, arrange, micro_batches
 from spade_trainers.grpo.settings import GrpoSettings
+from spade_trainers.grpo.shares import share_of
 
 #: A trial of a layout: lengths of its samples, how many tokens the first two begin with alike, and by how much
 #: log-probabilities may differ on average.
@@ -32,6 +33,8 @@ class Policy:
     Args:
         model: On its device. It is put into training mode inside :meth:`computing` only.
         settings: Layout, memory and precision.
+        rank: Number of this process, where the model's weights are spread over several (``sharding.py``).
+        size: How many there are.
 
     Attributes:
         model: As given.
@@ -43,7 +46,7 @@ class Policy:
             cannot be packed although the settings say so.
     """
 
-    def __init__(self, model: Any, settings: GrpoSettings) -> None:
+    def __init__(self, model: Any, settings: GrpoSettings, *, rank: int = 0, size: int = 1) -> None:
         self.model = model
         head = model.get_output_embeddings()
         if type(head) is not torch.nn.Linear:
@@ -51,15 +54,18 @@ class Policy:
         self.device = head.weight.device
         self._chunk = chunk_of(settings.head_mib, head.weight.shape[0], self.device.type)
         self._least_shared, self._token_budget = settings.least_shared, settings.token_budget
+        self._rank, self._size = rank, size
+        self._autocast = settings.autocast == "bfloat16" or (settings.autocast == "auto" and self.device.type == "cuda")
         self._checkpointing = settings.gradient_checkpointing
         if self._checkpointing:
             _refuse_dropout(model)
             _enable_checkpointing(model)
         self.layout: Literal["packed", "rows"] = self._try_layouts(settings.layout)
+        self._let_go()
 
     @property
     def head(self) -> Head:
-        """The last layer."""
+        """The last layer; of spread weights, behind :meth:`hidden` only."""
         layer = self.model.get_output_embeddings()
         return Head(layer.weight, layer.bias, self._chunk)
 
@@ -80,10 +86,18 @@ class Policy:
                 yield
         finally:
             self.model.train(training)
+            self._let_go()
 
     def micro_batches(self, pieces: Sequence[Piece]) -> Iterator[tuple[tuple[Piece, ...], Arranged]]:
-        """Yield pieces in micro-batches within the token budget, laid out for this model."""
-        for micro in micro_batches(pieces, self._token_budget, self.layout, least_shared=self._least_shared):
+        """Yield pieces in micro-batches within the token budget, laid out for this model.
+
+        Where there are several processes, only this one's share, which may end with one of an idle piece.
+        """
+
+        def split(token_budget: int) -> list[tuple[Piece, ...]]:
+            return micro_batches(pieces, token_budget, self.layout, least_shared=self._least_shared)
+
+        for micro in share_of(pieces, split, self._token_budget, rank=self._rank, size=self._size):
             yield micro, self.arrange(micro)
 
     def arrange(self, pieces: Sequence[Piece]) -> Arranged:
@@ -92,12 +106,11 @@ class Policy:
 
     def hidden(self, arranged: Arranged) -> torch.Tensor:
         """Return hidden states before each sampled token, shape (sampled, width); inside :meth:`computing`."""
-        extra = {} if arranged.segments is None else {"segments": arranged.segments}
-        half = torch.bfloat16 if self.device.type == "cuda" else None
+        extra = {} if arranged.segments is None else {"packing": attention.Packing(arranged.segments)}
+        trunk = getattr(self.model, "to_hidden", self.model.base_model)
+        half = torch.bfloat16 if self._autocast else None
         with torch.autocast(self.device.type, dtype=half, enabled=half is not None):
-            output = self.model.base_model(
-                input_ids=arranged.ids, position_ids=arranged.positions, use_cache=False, **extra
-            )
+            output = trunk(input_ids=arranged.ids, position_ids=arranged.positions, use_cache=False, **extra)
         states: torch.Tensor = output.last_hidden_state.flatten(0, 1)[arranged.places]
         return states if half is None else states.to(half)
 
@@ -110,6 +123,11 @@ class Policy:
         """
         with torch.no_grad():
             return score(Sampled(self.hidden(arranged), arranged.targets, temperatures), self.head)
+
+    def _let_go(self) -> None:
+        """Give up weights that were gathered from other processes; those of the next step are others."""
+        if hasattr(self.model, "to_hidden"):
+            self.model.reshard()
 
     def _try_layouts(self, wanted: Literal["auto", "packed", "rows"]) -> Literal["packed", "rows"]:
         """Return a layout in which this model gives what it gives sample by sample."""
@@ -135,7 +153,7 @@ class Policy:
     @property
     def _tolerance(self) -> float:
         dtype = self.model.get_output_embeddings().weight.dtype
-        return _HALF_TOLERANCE if self.device.type == "cuda" else _TRIAL_TOLERANCE.get(dtype, _HALF_TOLERANCE)
+        return _HALF_TOLERANCE if self._autocast else _TRIAL_TOLERANCE.get(dtype, _HALF_TOLERANCE)
 
     def _trial(self) -> list[Piece]:
         rng = np.random.default_rng(0)

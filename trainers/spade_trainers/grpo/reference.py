@@ -23,11 +23,12 @@ class FrozenCopy:
     Args:
         policy: Whose weights are copied.
         settings: As the policy's.
+        model: The copy, where weights are spread over processes: made when they were.
     """
 
-    def __init__(self, policy: Policy, settings: GrpoSettings) -> None:
-        model = copy.deepcopy(policy.model).requires_grad_(False).eval()
-        self._policy = Policy(model, settings)
+    def __init__(self, policy: Policy, settings: GrpoSettings, model: Any = None) -> None:
+        model = copy.deepcopy(policy.model) if model is None else model
+        self._policy = Policy(model.requires_grad_(False).eval(), settings)
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:

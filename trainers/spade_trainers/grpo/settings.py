@@ -12,6 +12,8 @@ from spade_gym.selfplay.settings_table import read_table
 AdvantageRule = Literal["given", "z-score", "centred", "leave-one-out"]
 Aggregation = Literal["token", "sequence", "fixed", "group"]
 Layout = Literal["auto", "packed", "rows"]
+Autocast = Literal["auto", "bfloat16", "off"]
+WandbMode = Literal["offline", "online"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class GrpoSettings:
         least_shared: Packed samples of a micro-batch that begin with at least so many tokens alike compute these once;
             0: never.
         head_mib: Memory for logits at a time; 0 for 64 MiB on a CPU and 1024 MiB on a GPU.
+        autocast: ``bfloat16``: products in half precision, weights and sums as they are. ``auto``: on a GPU only; CPUs
+            with units for it (amx_bf16 in /proc/cpuinfo) are faster with it, others slower.
         gradient_checkpointing: Compute activations twice instead of keeping them.
         lora_rank: 0 trains all weights; otherwise adapters of this rank (needs peft).
         lora_alpha: Their scale is lora_alpha / lora_rank.
@@ -50,6 +54,10 @@ class GrpoSettings:
         path: Folder or id of the weights to train, where the engine that plays keeps its own (vLLM, a server).
         device, dtype: Of those weights, as for ``transformers:``; "" for the default.
         tensorboard: Folder for TensorBoard; "" for none.
+        wandb: Project of Weights & Biases (https://wandb.ai); "" for none.
+        wandb_mode: ``offline`` writes files, which ``wandb sync`` sends later; ``online`` sends at once, with the key
+            that ``wandb login`` or ``WANDB_API_KEY`` has set.
+        wandb_folder: Where its folder ``wandb`` is made; "" for the present folder.
         faults_folder: Where trajectories go whose update is not finite; "" for a new temporary folder.
     """
 
@@ -74,6 +82,7 @@ class GrpoSettings:
     layout: Layout = "auto"
     least_shared: int = 16
     head_mib: int = 0
+    autocast: Autocast = "auto"
     gradient_checkpointing: bool = False
     lora_rank: int = 0
     lora_alpha: float = 32.0
@@ -82,6 +91,9 @@ class GrpoSettings:
     device: str = ""
     dtype: str = ""
     tensorboard: str = ""
+    wandb: str = ""
+    wandb_mode: WandbMode = "offline"
+    wandb_folder: str = ""
     faults_folder: str = ""
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import torch
 
@@ -29,15 +30,20 @@ from spade_trainers.grpo.loss import TokenLoss, Tokens, token_loss
 from spade_trainers.grpo.metrics import TokenRecord, of_trajectories
 from spade_trainers.grpo.metrics_log import MetricsLog
 from spade_trainers.grpo.optimiser import Optimiser
-from spade_trainers.grpo.packing import Arranged, Piece
-from spade_trainers.grpo.policy import Policy
+from spade_trainers.grpo.packing import IDLE, Arranged, Piece
+from spade_trainers.grpo.policy import GrpoError, Policy
+from spade_trainers.grpo.processes import Processes
 from spade_trainers.grpo.reference import AdaptersOff, FrozenCopy
 from spade_trainers.grpo.settings import GrpoSettings
+from spade_trainers.grpo.sharding import own_part, whole
 
 logger = logging.getLogger(__name__)
 
 #: Mean difference in nats of fresh tokens' log-probabilities from which on something must be wrong; bfloat16 gives .01.
 _LARGEST_MISMATCH = 0.1
+
+#: What went wrong, and in which trajectories, by their index in the update.
+Problem = tuple[str, list[int]]
 
 #: Hands new weights to the engine that plays: their version, and the model's named weights where it keeps its own.
 Publish = Callable[[int, Iterable[tuple[str, Any]]], None]
@@ -53,6 +59,9 @@ class GrpoTrainer:
         tokenizer: Written into checkpoints; ``None`` for none.
         policy_version: Of the weights as they are.
         end_ids: Tokens that end a reply, for the metric ``unended_share``.
+        processes: Where the model's weights are spread over several (``sharding.py``): each has a trainer of its own,
+            and all are called alike.
+        reference: The frozen copy for the KL term, where weights are spread.
 
     Raises:
         GrpoError: The model cannot be trained so.
@@ -67,20 +76,25 @@ class GrpoTrainer:
         tokenizer: Any = None,
         policy_version: int = 0,
         end_ids: Iterable[int] = (),
+        processes: Processes | None = None,
+        reference: Any = None,
     ) -> None:
         self.settings = settings
         self._publish, self._tokenizer, self._end_ids = publish, tokenizer, frozenset(end_ids)
         self._adapted = adapt(model, settings, seed=settings.seed) if settings.lora_rank else None
-        self._policy = Policy(model, settings)
+        self._processes = processes
+        rank, size = (processes.rank, processes.size) if processes else (0, 1)
+        self._is_first = rank == 0
+        self._policy = Policy(model, settings, rank=rank, size=size)
         self._reference: FrozenCopy | AdaptersOff | None = None
         if settings.kl and self._adapted is not None:
             self._reference = AdaptersOff(self._policy, self._adapted)
         elif settings.kl:
-            self._reference = FrozenCopy(self._policy, settings)
+            self._reference = FrozenCopy(self._policy, settings, reference)
         self._optimiser = Optimiser(model.named_parameters(), settings)
         self._rng = np.random.default_rng(settings.seed)
         self._version, self._num_updates = policy_version, 0
-        self._log = MetricsLog(settings.tensorboard)
+        self._log = MetricsLog(settings, writes=self._is_first)
 
     # ---- the protocol
 
@@ -99,9 +113,11 @@ class GrpoTrainer:
         norms = self._learn(usable, record)
         if norms:
             self._version += 1
-            self._publish(self._version, self._policy.model.state_dict().items())
+            self._hand_on()
         self._num_updates += 1
         metrics = of_trajectories(usable, batch.rollout, self._end_ids)
+        if self._processes:
+            record.join(self._processes.gather(record.packed()))
         metrics.update(record.by_role(self.settings.weight_cap))
         self._warn_of_mismatch(metrics)
         metrics["dropped_trajectories"] = float(judged.num_dropped)
@@ -118,7 +134,10 @@ class GrpoTrainer:
         """Write weights, optimiser, generator and counts (``checkpoint.py``)."""
         generator: dict[str, Any] = dict(self._rng.bit_generator.state)
         progress = checkpoint.Progress(self._num_updates, self._version, generator)
-        checkpoint.save(folder, self._policy.model, self._tokenizer, self._optimiser, progress, adapted=self._adapted)
+        checkpoint.save(
+            folder, self._policy.model, self._tokenizer, self._optimiser, progress,
+            adapted=self._adapted, writes=self._is_first,
+        )  # fmt: skip
 
     def load(self, folder: Path) -> None:
         """Go on from where ``save`` was called, exactly; the engine gets the weights.
@@ -126,10 +145,32 @@ class GrpoTrainer:
         Raises:
             GrpoError: The folder holds no checkpoint of this model and these settings.
         """
-        progress = checkpoint.load(folder, self._policy.model, self._optimiser, adapted=self._adapted)
+        stored = self._read(folder)
+        checkpoint.apply(stored, self._policy.model, self._optimiser, adapted=self._adapted)
+        progress = stored.progress
         self._num_updates, self._version = progress.num_updates, progress.policy_version
         self._rng.bit_generator.state = progress.generator
-        self._publish(self._version, self._policy.model.state_dict().items())
+        self._hand_on()
+
+    def _read(self, folder: Path) -> checkpoint.Stored:
+        """Open a checkpoint: in all processes or in none."""
+        stored, problem = None, ""
+        try:
+            stored = checkpoint.read(folder, self._policy.model, self._optimiser, adapted=self._adapted)
+        except GrpoError as error:
+            if self._processes is None:
+                raise
+            problem = str(error)
+        for number, found in enumerate(self._processes.gather(problem.encode()) if self._processes else ()):
+            if found:
+                raise GrpoError(f"{found.decode()} (in the process of rank {number})")
+        assert stored is not None
+        return stored
+
+    def _hand_on(self) -> None:
+        """Give the engine the weights; spread ones come together one by one."""
+        weights = ((name, whole(value)) for name, value in self._policy.model.state_dict().items())
+        self._publish(self._version, weights)
 
     # ---- one update
 
@@ -160,9 +201,10 @@ class GrpoTrainer:
     ) -> float:
         """Sum the gradients of a part's micro-batches and step once; return the gradient's norm."""
         self._optimiser.clear()
+        problems: list[Problem] = []
         for micro, arranged in self._policy.micro_batches(part.pieces):
             tokens = Tokens(
-                self._column(micro, lambda piece: [part.coefficients[piece.trajectory]] * len(piece.places)),
+                self._column(micro, _coefficient(part)),
                 self._column(micro, _advantage(trajectories)),
                 self._column(micro, lambda piece: piece.behaviour),
                 None if is_first else torch.cat([proximal[piece.key] for piece in micro]),
@@ -172,15 +214,19 @@ class GrpoTrainer:
                 tokens = tokens._replace(reference=self._reference.logprobs(arranged, temperatures))
             total, scored, found = self._loss(arranged, temperatures, tokens)
             if not math.isfinite(float(total.detach())):
-                raise self._not_finite("the loss is not finite", micro, trajectories)
+                problems.append(("the loss is not finite", [piece.trajectory for piece in micro]))
+                self._stop_for(problems if self._processes is None else [], trajectories)
             total.backward()  # type: ignore[no-untyped-call,unused-ignore]
-            record.add(micro, tokens, scored, found)
+            if micro[0].sample != IDLE:
+                record.add(micro, tokens, scored, found)
             if is_first and self.settings.epochs > 1:
                 _keep(proximal, micro, scored)
+        self._stop_for(self._of_all(problems), trajectories)
         norm = self._optimiser.clip()
         if not math.isfinite(norm):
-            names = ", ".join(self._optimiser.not_finite()[:3])
-            raise self._not_finite(f"the gradient of {names} is not finite", part.pieces, trajectories)
+            names = ", ".join(self._optimiser.not_finite()[:3]) or "weights"
+            blamed = [piece.trajectory for piece in part.pieces]
+            self._stop_for(self._of_all([(f"the gradient of {names} is not finite", blamed)]), trajectories)
         self._optimiser.step()
         return norm
 
@@ -221,12 +267,34 @@ class GrpoTrainer:
                     gap,
                 )
 
-    def _not_finite(self, what: str, pieces: Sequence[Piece], trajectories: Sequence[Trajectory]) -> Exception:
+    def _of_all(self, problems: list[Problem]) -> list[Problem]:
+        """Return the problems of all processes: each must stop for those of any."""
+        if self._processes is None:
+            return problems
+        told = self._processes.gather(msgspec.msgpack.encode(problems))
+        return [problem for data in told for problem in msgspec.msgpack.decode(data, type=list[Problem])]
+
+    def _stop_for(self, problems: Sequence[Problem], trajectories: Sequence[Trajectory]) -> None:
+        """Raise for problems, if there are any; the trajectories to blame are on disk then."""
+        if not problems:
+            return
         self._optimiser.clear()
-        if odd := [name for name, value in self._policy.model.named_parameters() if not bool(value.isfinite().all())]:
+        what = problems[0][0]
+        weights = self._policy.model.named_parameters()
+        if odd := [name for name, value in weights if not bool(own_part(value).isfinite().all())]:
             what = f"{what}, and the weights were damaged before: {odd[0]} holds NaN or infinity"
-        blamed = sorted({piece.trajectory for piece in pieces})
-        return not_finite(what, [trajectories[index] for index in blamed], self.settings.faults_folder)
+        if not self._is_first:
+            raise GrpoError(what)
+        blamed = sorted({index for _, indices in problems for index in indices})
+        raise not_finite(what, [trajectories[index] for index in blamed], self.settings.faults_folder)
+
+
+def _coefficient(part: Part) -> Callable[[Piece], list[float]]:
+    def of(piece: Piece) -> list[float]:
+        coefficient = 0.0 if piece.sample == IDLE else part.coefficients[piece.trajectory]
+        return [coefficient] * len(piece.places)
+
+    return of
 
 
 def _advantage(trajectories: Sequence[Trajectory]) -> Callable[[Piece], list[float]]:

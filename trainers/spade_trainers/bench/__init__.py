@@ -1,0 +1,1 @@
+"""Measurements of trainers beside other trainers."""
