@@ -5,13 +5,13 @@ from spade_gym.designer.prompting import Prompts
 from spade_gym.programs.reply import program_from_reply
 from spade_gym.prompt_folder import prompt_folder
 from spade_trainers.small.families import FAMILIES
-from spade_trainers.small.lessons import design_lesson, hint_lesson, play_lessons
+from spade_trainers.small.lessons import FIRST_DESIGNS, LAST_DESIGNS, design_lesson, hint_lesson, play_lessons
 
 
 def test_a_request_is_answered_by_a_program_about_its_document() -> None:
     rng = np.random.default_rng(0)
     prompts = Prompts(prompt_folder("small", "designer"))
-    lessons = [design_lesson(rng, prompts) for _ in range(40)]
+    lessons = [design_lesson(rng, prompts, LAST_DESIGNS) for _ in range(40)]
     for lesson in lessons:
         asked, answer = lesson.messages
         assert program_from_reply(answer.content, name="x", setting="multi_turn").source
@@ -23,7 +23,9 @@ def test_a_request_is_answered_by_a_program_about_its_document() -> None:
 
 
 def test_a_hint_is_about_its_program() -> None:
-    asked, answer = hint_lesson(np.random.default_rng(1), Prompts(prompt_folder("small", "designer"))).messages
+    asked, answer = hint_lesson(
+        np.random.default_rng(1), Prompts(prompt_folder("small", "designer")), FIRST_DESIGNS
+    ).messages
     assert asked.content.startswith("hint\n```python\n")
     assert answer.content
 

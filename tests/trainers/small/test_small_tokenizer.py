@@ -8,7 +8,7 @@ from spade_gym.models.base import Completion, Sampling
 from spade_gym.models.chat import ChatFormat
 from spade_gym.prompt_folder import prompt_folder
 from spade_trainers.small.families import FAMILIES
-from spade_trainers.small.lessons import design_lesson, play_lessons
+from spade_trainers.small.lessons import LAST_DESIGNS, design_lesson, play_lessons
 from spade_trainers.small.tokenizer import END, make_tokenizer
 from spade_trainers.small.warm_start import encode
 
@@ -31,12 +31,15 @@ def test_digits_are_tokens_of_their_own(tokenizer) -> None:
 def test_a_lesson_has_the_ids_that_a_chat_of_a_run_has(tokenizer) -> None:
     rng = np.random.default_rng(0)
     walk = FAMILIES["walk"](rng, "coins", 4)
-    lessons = [design_lesson(rng, Prompts(prompt_folder("small", "designer"))), *play_lessons(walk, [3], hint=True)]
+    lessons = [
+        design_lesson(rng, Prompts(prompt_folder("small", "designer")), LAST_DESIGNS),
+        *play_lessons(walk, [3], hint=True),
+    ]
     for lesson in lessons:
         ids, learnt = encode(tokenizer, lesson)
         chat = ChatFormat(tokenizer).start(lesson.messages[:1])
         for answer, after in zip(lesson.messages[1::2], [*lesson.messages[2::2], None], strict=True):
-            request = chat.request("x", Sampling(), 0)
+            chat.request("x", Sampling(), 0)
             said = (*tokenizer.encode(answer.content), END)
             chat.complete(
                 Completion(

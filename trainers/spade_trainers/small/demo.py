@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     begun = time.monotonic()
     print(bold("A model of 1.3 million parameters writes programs, plays them, and learns from both"))
-    print("   the warm start has seen lists of 2 to 5 items, mostly short ones; the suite goes up to 7\n")
+    print("   the warm start has seen lists of 2 to 5 items, mostly short ones; the suite goes up to 8\n")
     folders = {name: args.out / name.replace(" ", "-") for name in RUNS}
     _run_both(folders, args)
     print()

@@ -59,7 +59,7 @@ def draw(folders: Mapping[str, Path], out: Path) -> Path:
         points = list(measured(folder, WATCHED))
         for place, tier in zip(axes[1], TIERS, strict=True):
             place.plot([point for point, _ in points], [tiers[tier] for _, tiers in points], **style)
-            lengths = " and ".join(map(str, TIERS[tier]))
+            lengths = ", ".join(map(str, TIERS[tier]))
             place.set(title=f"suite, {tier} ({lengths} items): share won", xlabel="updates", ylim=(0, 1))
     axes[0][1].axhspan(0.4, 0.6, color="C2", alpha=0.15)
     axes[0][1].set_ylim(0, 1)
