@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = Path(__file__).parent / "weights"
 #: sha256 of the shipped ``model.safetensors``.
-DIGEST = ""
+DIGEST = "21674641d4dd59fe5840a1ac70fb581c2c51732d08d049326bdd965c8fca8fe4"
 
 
 def open_small(argument: str, *, threads: int = 0, **settings: Any) -> TransformersModel:
