@@ -6,6 +6,7 @@ import pytest
 
 from spade_gym.errors import SpadeError
 from spade_trainers.bench import trainer
+from spade_trainers.bench.duel import ratio_of
 
 
 def kept(**figures) -> dict:
@@ -67,3 +68,9 @@ def test_results_of_the_same_setting_are_gone_on_with(tmp_path):
     }
     path.write_text(json.dumps(held))
     assert trainer._read(path, {"threads": 1}) == held
+
+
+def test_ratios_are_medians_over_rounds():
+    # 1/2, 6/3, 4/5: the second round met a busy machine on one side
+    assert ratio_of([1.0, 6.0, 4.0], [2.0, 3.0, 5.0]) == 0.8
+    assert ratio_of([1.0], [2.0, 30.0]) == 0.5

@@ -36,7 +36,7 @@ def begin(recipe: Path, run: Path) -> subprocess.Popen[str]:
 
 def finish(recipe: Path, run: Path) -> None:
     child = begin(recipe, run)
-    out, _ = child.communicate(timeout=100)
+    out, _ = child.communicate(timeout=300)
     assert child.returncode == 0, out
 
 
@@ -85,7 +85,7 @@ def learnt(run: Path) -> list[tuple[int, dict[str, float]]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_kill_9_again_and_again_changes_no_weight(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path)
     whole, killed = tmp_path / "whole", tmp_path / "killed"

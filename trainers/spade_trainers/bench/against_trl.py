@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from spade_trainers.bench.duel import Say, faster_precision, in_turn, processes, why_no_trl
+from spade_trainers.bench.duel import Say, faster_precision, in_turn, processes, ratio_of, why_no_trl
 from spade_trainers.bench.workload import Workload
 
 #: Our side without what TRL has not; it is measured a few times only.
@@ -15,8 +15,8 @@ _ALONE, _FEW = "ours, nothing shared", 2
 def compare_updates(workload: Workload, *, repetitions: int, say: Say, try_precisions: bool = True) -> dict[str, Any]:
     """Measure updates; without TRL, ours alone, and the ratios are ``None`` with a reason.
 
-    Memory is what a process holds at its peak over what it holds between updates (weights and moments, no gradients),
-    after the first update.
+    Ratios of times are medians over rounds, in each of which every side has its turn. Memory is what a process holds at
+    its peak over what it holds between updates (weights and moments, no gradients).
 
     Args:
         workload: What both compute.
@@ -39,9 +39,9 @@ def compare_updates(workload: Workload, *, repetitions: int, say: Say, try_preci
     above = {name: _above(found) for name, found in memory.items()}
     trl, ours, alone = times.get("trl"), times["ours"], times[_ALONE]
     return {
-        "update_time_over_trl": _ratio(ours.wall, trl and trl.wall),
-        "update_processor_time_over_trl": _ratio(ours.processor, trl and trl.processor),
-        "update_processor_time_over_trl_nothing_shared": _ratio(alone.processor, trl and trl.processor),
+        "update_time_over_trl": trl and round(ratio_of(ours.walls, trl.walls), 4),
+        "update_processor_time_over_trl": trl and round(ratio_of(ours.processors, trl.processors), 4),
+        "update_processor_time_over_trl_nothing_shared": trl and round(ratio_of(alone.processors, trl.processors), 4),
         "peak_memory_over_trl": _ratio(above["ours"], above.get("trl")),
         "peak_memory_over_trl_nothing_shared": _ratio(above[_ALONE], above.get("trl")),
         "update_reason": reason,
@@ -74,9 +74,10 @@ def compare_generation(workload: Workload, *, repetitions: int, say: Say) -> dic
     kinds = {"ours": ("ours", workload)} | ({} if reason else {"trl": ("trl", workload)})
     with processes(kinds) as sides:
         times = in_turn(sides, "generate", repetitions, say)
-    rates = {name: time.tokens / time.wall for name, time in times.items()}
+    ours, trl = times["ours"], times.get("trl")
+    rate = trl and ratio_of(trl.walls, ours.walls) * ours.tokens / trl.tokens
     return {
-        "generation_over_trl": _ratio(rates["ours"], rates.get("trl")),
+        "generation_over_trl": rate and round(rate, 4),
         "generation_reason": reason,
         "generation": {
             "workload": workload.as_json(),

@@ -109,6 +109,7 @@ class Timing(NamedTuple):
         wall: Seconds.
         processor: Seconds of processor time.
         walls: Seconds of each call.
+        processors: Seconds of processor time of each call.
         tokens: Sampled by one call.
         gradient_norms: Of the first calls on, the uncounted one among them.
     """
@@ -116,6 +117,7 @@ class Timing(NamedTuple):
     wall: float
     processor: float
     walls: tuple[float, ...]
+    processors: tuple[float, ...]
     tokens: int
     gradient_norms: tuple[float | None, ...]
 
@@ -124,12 +126,18 @@ class Timing(NamedTuple):
         values: dict[str, Any] = {
             "seconds": round(self.wall, 4), "processor_seconds": round(self.processor, 4),
             "each_seconds": [round(value, 4) for value in self.walls],
+            "each_processor_seconds": [round(value, 4) for value in self.processors],
         }  # fmt: skip
         if self.tokens:
             values["tokens_per_second"] = round(self.tokens / self.wall, 2)
         if self.gradient_norms[0] is not None:
             values["first_gradient_norm"] = self.gradient_norms[0]
         return values
+
+
+def ratio_of(ours: Sequence[float], other: Sequence[float]) -> float:
+    """Return the median over rounds of one side's seconds over the other's: a round's calls meet a like machine."""
+    return statistics.median(one / two for one, two in zip(ours, other, strict=False))
 
 
 def in_turn(
@@ -172,6 +180,7 @@ def _timing(works: Sequence[Mapping[str, Any]]) -> Timing:
         statistics.median(work["wall"] for work in counted),
         statistics.median(work["processor"] for work in counted),
         tuple(work["wall"] for work in counted),
+        tuple(work["processor"] for work in counted),
         int(statistics.median(work["tokens"] for work in counted)),
         tuple(work["gradient_norm"] for work in works),
     )

@@ -49,7 +49,7 @@ class Size(NamedTuple):
         sampled_tokens: The same where generation is measured.
         updates: Medians are over as many, after one that does not count.
         generations, packings: The same for these.
-        packing_plays: Plays packed; ``None`` for all.
+        packing_plays: Plays packed, 24 are those of one rollout; ``None`` for all.
         agent: Who plays the rollout; "" leaves it out.
     """
 
@@ -59,7 +59,7 @@ class Size(NamedTuple):
     updates: int = 5
     generations: int = 3
     packings: int = 3
-    packing_plays: int | None = None
+    packing_plays: int | None = 24
     agent: str = "smollm2"
 
     @classmethod

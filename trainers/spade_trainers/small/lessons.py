@@ -61,7 +61,7 @@ class Designs:
 
 
 FIRST_DESIGNS = Designs({2: 0.4, 3: 0.35, 4: 0.2, 5: 0.05}, (0.15, 0.5, 0.35), 0)
-LAST_DESIGNS = Designs({2: 0.4, 3: 0.33, 4: 0.17, 5: 0.07, 6: 0.03}, (0.1, 0.4, 0.5), 1)
+LAST_DESIGNS = Designs({2: 0.4, 3: 0.33, 4: 0.17, 5: 0.07, 6: 0.03}, (0.25, 0.5, 0.25), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from spade_trainers.small.lessons import SKILL_FAMILIES
 TIERS = {"easy": (2, 3), "medium": (4, 5, 6), "beyond": (7, 8)}
 #: Seeds of instances begin here; those of runs are drawn, and what is drawn here is drawn with another generator.
 _FIRST_SEED = 4_000_000_000
-_SEED = 20_261_201
+_SEED = 20_261_130
 
 
 @dataclass(frozen=True, slots=True)
