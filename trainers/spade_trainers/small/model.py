@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = Path(__file__).parent / "weights"
 #: sha256 of the shipped ``model.safetensors``.
-DIGEST = "21674641d4dd59fe5840a1ac70fb581c2c51732d08d049326bdd965c8fca8fe4"
+DIGEST = "77e107f52d27608d464d69cba575684b65c0703c6a9bc49a8c426bc150ff91c9"
 
 
 def open_small(argument: str, *, threads: int = 0, **settings: Any) -> TransformersModel:
