@@ -151,10 +151,11 @@ class _File(Mapping[str, torch.Tensor]):
         from safetensors import SafetensorError, safe_open
 
         try:
-            self._file: Any = safe_open(path, "pt")
+            opened: Any = safe_open(path, "pt")
         except SafetensorError as error:
             raise ValueError(f"{path.name} is damaged: {error}") from error
-        self._names = tuple(self._file.keys())
+        self._file: Any = opened
+        self._names: tuple[str, ...] = tuple(opened.keys())
 
     def __getitem__(self, name: str) -> torch.Tensor:
         if name not in self._names:

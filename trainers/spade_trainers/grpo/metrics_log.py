@@ -10,7 +10,7 @@ from spade_trainers.grpo.policy import GrpoError
 from spade_trainers.grpo.settings import GrpoSettings
 
 #: What Weights & Biases would collect besides: the machine, its packages, the repository, the terminal's text.
-_NOTHING_ELSE = {
+_NOTHING_ELSE: dict[str, Any] = {
     "console": "off", "silent": True, "disable_git": True, "disable_code": True, "x_disable_meta": True,
     "x_disable_stats": True, "x_disable_machine_info": True, "x_save_requirements": False,
 }  # fmt: skip

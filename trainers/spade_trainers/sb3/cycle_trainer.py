@@ -188,8 +188,9 @@ def _algorithm(model: PolicyModel, settings: Sb3Settings) -> Any:
         }  # fmt: skip
     else:
         told["buffer_size"] = settings.buffer_steps
+    no_env: Any = None  # the plays come from the cycle
     algorithm: Any = (PPO if model.algorithm == "ppo" else DQN)(
-        "MlpPolicy", None, device="cpu", _init_setup_model=False, **told
+        "MlpPolicy", no_env, device="cpu", _init_setup_model=False, **told
     )
     algorithm.observation_space, algorithm.action_space = model.policy.observation_space, model.policy.action_space
     algorithm.n_envs = 1
