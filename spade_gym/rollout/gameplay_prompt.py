@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,7 +84,8 @@ def read_templates(*, example: bool = False, folder: Path | None = None) -> dict
 
     Args:
         example: The bundled ones that show an example.
-        folder: Where others lie; only plain files in it are read.
+        folder: Where others lie; only plain files in it are read. ``every.md`` stands for the settings that have no
+            file of their own.
 
     Raises:
         PromptError: One is missing or malformed.
@@ -104,8 +106,11 @@ def first_observation(program: Program, observation: str, *, hint: bool) -> str:
 def _text(file: str, folder: Path | None) -> tuple[str, str]:
     if folder is None:
         return importlib.resources.files("spade_gym.rollout").joinpath("prompts", file).read_text("utf-8"), file
+    chosen = folder / file
+    if not os.path.lexists(chosen) and os.path.lexists(folder / "every.md"):
+        chosen = folder / "every.md"
     try:
-        return read_text(folder / file, max_bytes=_MAX_BYTES), str(folder / file)
+        return read_text(chosen, max_bytes=_MAX_BYTES), str(chosen)
     except SpadeError as error:
         raise PromptError(f"the gameplay prompts of {str(folder)!r} cannot be read: {error}") from error
 

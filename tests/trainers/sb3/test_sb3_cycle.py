@@ -105,7 +105,7 @@ def test_what_is_remembered_is_the_models_choice() -> None:
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
-        ((Message("user", "a"), Message("assistant", "I look."), Message("user", "b")), 'agent.prompts = "sb3"'),
+        ((Message("user", "a"), Message("assistant", "I look."), Message("user", "b")), 'agent.prompts = "bare"'),
         ((Message("user", "a"), Message("assistant", BOXES[0]), Message("tool", "b")), "plays games"),
     ],
 )

@@ -100,9 +100,9 @@ def compare_checkpointed(workload: Workload, *, say: Say) -> dict[str, Any]:
     with processes(kinds) as sides:
         times = in_turn(sides, "update", 1, say)
         above = {name: _above(side.ask("memory")) for name, side in sides.items()}
-    other = times["trl"].wall if "trl" in times else None
+    other = times["trl"].processor if "trl" in times else None
     return {
-        "checkpointed_time_over_trl": _ratio(times["ours"].wall, other),
+        "checkpointed_processor_time_over_trl": _ratio(times["ours"].processor, other),
         "checkpointed_memory_over_trl": _ratio(above["ours"], above.get("trl")),
         "checkpointed_reason": reason or _no_memory(above),
         "checkpointed": {

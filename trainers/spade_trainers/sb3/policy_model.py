@@ -143,7 +143,7 @@ class PolicyModel:
             if message.role == "assistant" and self.place_of(message.content) is None:
                 raise ModelError(
                     f"{self.name} reads an answer that is no command of its menu: {message.content[:100]!r}. Prompts "
-                    'that show an example are not for it: agent.prompts = "sb3" and agent.example = false'
+                    'that show an example are not for it: agent.prompts = "bare" and agent.example = false'
                 )
 
     def _answer(self, asked: list[tuple[ModelRequest, float]], sampling: Sampling) -> list[Completion]:
