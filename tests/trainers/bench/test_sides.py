@@ -68,6 +68,7 @@ def test_without_trl_the_ratios_are_unknown_with_a_reason():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_both_sides_compute_the_same_gradient():
     """TRL's own trainer, in its own process: the norms of the first two gradients agree."""
     pytest.importorskip("trl")
@@ -81,6 +82,7 @@ def test_both_sides_compute_the_same_gradient():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_faster_precision_is_found_by_processor_time():
     pytest.importorskip("trl")
     pytest.importorskip("datasets")
@@ -120,6 +122,7 @@ def test_operations_by_hand():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_quick_benchmark_prints_its_keys(capsys):
     if importlib.util.find_spec("trl"):
         pytest.skip("trl is installed, and takes minutes")
@@ -152,6 +155,7 @@ def test_without_a_gpu_the_check_says_so_and_is_no_failure():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_its_code_runs_on_tiny_shapes():
     done = gpu_check("--cpu")
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not instal
 from lamps import lamps
 
 from spade_gym.models.base import Completion, Message, ModelError, ModelRequest, Sampling
+from spade_gym.prompt_folder import prompt_folder
 from spade_gym.rollout.play import Play, PlayOrder
 from spade_gym.rollout.player_settings import PlayerSettings
 from spade_gym.rollout.rollout import play_all
@@ -25,7 +26,6 @@ from spade_gym.selfplay.selfplay import selfplay
 from spade_gym.selfplay.settings_table import RecipeError
 from spade_gym.selfplay.trainer import Trajectory, UpdateBatch
 from spade_gym.testing import check_language_model, check_trainer
-from spade_trainers.sb3 import prompts
 from spade_trainers.sb3.cycle_trainer import Sb3Error, Sb3Trainer, make
 from spade_trainers.sb3.policy_model import PolicyModel, open_policy
 from spade_trainers.sb3.steps import rewards_of, steps_of
@@ -33,7 +33,7 @@ from spade_trainers.sb3.steps import rewards_of, steps_of
 COMMANDS = ("press red", "press green", "press blue")
 BOXES = tuple(rf"\boxed{{{command}}}" for command in COMMANDS)
 ALL = Sampling(max_tokens=8, temperature=1.0, top_p=1.0, top_k=0)
-PLAYER = PlayerSettings(sampling=ALL, prompts=Path(prompts.__path__[0]) / "player")
+PLAYER = PlayerSettings(sampling=ALL, prompts=prompt_folder("bare", "player"))
 BOTH = pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 
 
